@@ -8,17 +8,20 @@ use api::blue_green::{
 };
 use api::deployment::FlinkDeploymentSpec;
 use api::status::{Condition, JobStatusState};
-use config::options;
 use jiff::{SignedDuration, Timestamp};
-use lifecycle::event::{Component, Event};
+use lifecycle::wait::Awaited;
 use serde_json::json;
 
 use crate::change::{Change, change, is_stateless, is_suspended, named_state};
 use crate::child::{self, Child};
 use crate::plan::{Plan, Step};
+use crate::report::Progress;
 use crate::transition::Start;
 use crate::world::{Ingress, Question, World};
 
+/// Reasons of the condition [`PROGRESSING`].
+pub(crate) const INGRESS_REFUSED: &str = "IngressRefused";
+const WAITING_FOR_JOB: &str = "WaitingForJob";
 pub(crate) const SAVEPOINT_FAILED: &str = "SavepointFailed";
 /// Pause between a failed savepoint and the next one.
 const SAVEPOINT_AGAIN: SignedDuration = SignedDuration::from_mins(1);
@@ -26,8 +29,6 @@ const SAVEPOINT_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 const NO_STATE_NAMED: &str = "spec.template.spec.job.initialSavepointPath: must be set: `savepointRedeployNonce` starts the job from it";
 /// How soon an idle resource, or a failed savepoint, is checked again.
 const RESYNC: Duration = Duration::from_mins(1);
-/// A deletion that takes longer waits for something, which is reported here.
-const DELETION_OVERDUE: SignedDuration = SignedDuration::from_mins(1);
 /// Pause until something that was just done shows its effect.
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
@@ -60,30 +61,31 @@ pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
     }
 }
 
-/// The condition [`PROGRESSING`] as a pass leaves it.
-struct Progress {
-    is_going: bool,
-    reason: &'static str,
-    message: String,
-}
-
 /// A decision in progress.
 pub(crate) struct Pass<'a> {
     pub(crate) world: &'a World<'a>,
     /// The status at the end of the pass.
     pub(crate) status: BlueGreenStatus,
     pub(crate) steps: Vec<Step>,
-    progress: Option<Progress>,
+    pub(crate) progress: Option<Progress>,
+    /// The pass has said what keeps the resource from its spec.
+    pub(crate) has_complained: bool,
 }
 
 impl<'a> Pass<'a> {
     fn new(world: &'a World<'a>) -> Self {
-        Self { world, status: world.status.clone(), steps: vec![], progress: None }
+        Self {
+            world,
+            status: world.status.clone(),
+            steps: vec![],
+            progress: None,
+            has_complained: false,
+        }
     }
 
     fn run(&mut self) -> End {
         if self.world.resource.metadata.deletion_timestamp.is_some() {
-            return Ok(self.finish("it is being deleted, and its children with it", None));
+            return Ok(self.rest("it is being deleted, and its children with it", None));
         }
         self.refuse_foreign_children()?;
         match self.status.blue_green_state {
@@ -129,7 +131,7 @@ impl<'a> Pass<'a> {
                 self.status.blue_green_state = Some(BlueGreenState::InitializingBlue);
                 self.set_job(JobStatusState::Suspended);
                 let because = "it is suspended and was never started";
-                return Ok(self.finish(because, Some(RESYNC)));
+                return Ok(self.rest(because, Some(RESYNC)));
             }
             return Ok(self.start(Colour::Blue, wanted));
         };
@@ -140,7 +142,7 @@ impl<'a> Pass<'a> {
             // The operator died before it recorded the start.
             self.status.blue_green_state = Some(colour.active());
             self.record_spec_of(colour, child);
-            return Ok(self.finish(format!("`{}` is the only child", child.name()), Some(SOON)));
+            return Ok(self.go_on(format!("`{}` is the only child", child.name()), SOON));
         }
         // It never ran, or was stopped because it did not become ready: only another spec helps.
         let is_given_up = child.is_to_stop()
@@ -149,7 +151,7 @@ impl<'a> Pass<'a> {
             && self.recorded().is_some_and(|last| change(&last, wanted) == Change::None);
         if is_given_up {
             let because = "its only child was aborted, and the spec is the same";
-            return Ok(self.finish(because, Some(RESYNC)));
+            return Ok(self.rest(because, Some(RESYNC)));
         }
         Ok(self.change_in_place(colour, child, wanted))
     }
@@ -162,7 +164,7 @@ impl<'a> Pass<'a> {
                 // The record of the cut-over was lost, or someone deleted the serving child.
                 Some(rest) if rest.runs() => {
                     self.status.blue_green_state = Some(other.transitioning_to());
-                    Ok(self.finish(format!("`{}` is the only child", rest.name()), Some(SOON)))
+                    Ok(self.go_on(format!("`{}` is the only child", rest.name()), SOON))
                 }
                 Some(_) | None => {
                     let wanted = self.wanted()?;
@@ -201,16 +203,15 @@ impl<'a> Pass<'a> {
                 let message = error.unwrap_or_else(|| "the transition was aborted".to_owned());
                 self.record_spec_of(colour, child);
                 self.fail(ABORTED, message);
-                return Ok(
-                    self.finish("the transition was aborted by another operator", Some(RESYNC))
-                );
+                let because = "the transition was aborted by another operator";
+                return Ok(self.rest(because, Some(RESYNC)));
             }
             wish = given_up;
         }
         // Only a transition is tried and given up. A suspend that waited for its target has not been tried yet.
         let may_be_given_up = matches!(wish, Change::Transition | Change::Redeploy);
         if wish == Change::None || may_be_given_up && self.is_given_up() {
-            return Ok(self.rest(child, left_over, is_changing));
+            return Ok(self.maintain(child, left_over, is_changing));
         }
         if is_changing {
             self.record_spec_of(colour, child);
@@ -241,17 +242,23 @@ impl<'a> Pass<'a> {
         let name = child.name();
         let message =
             format!("the change waits for the job of `{name}`, which is starting or recovering");
-        self.report("WaitingForJob", message.clone());
-        Ok(self.finish(message, Some(self.world.settings.interval)))
+        self.report(WAITING_FOR_JOB, message.clone());
+        let since = self.reported_since(WAITING_FOR_JOB);
+        Ok(self.wait_for(Awaited::ChildJob, since, message, self.world.settings.interval))
     }
 
     /// The desired spec runs, is being applied in place, or was given up.
-    fn rest(&mut self, child: Child<'_>, left_over: Option<Child<'_>>, is_changing: bool) -> Plan {
+    fn maintain(
+        &mut self,
+        child: Child<'_>,
+        left_over: Option<Child<'_>>,
+        is_changing: bool,
+    ) -> Plan {
         let (name, interval) = (child.name(), self.world.settings.interval);
         let look_again = left_over.map_or(RESYNC, |_| interval.min(RESYNC));
         if self.has_given_up() {
             let because = format!("`{name}` serves, and the transition to the spec was aborted");
-            return self.finish(because, Some(look_again));
+            return self.rest(because, Some(look_again));
         }
         if is_changing && child.is_rolled_back() {
             let why = child.error().unwrap_or_else(|| "it did not become stable".to_owned());
@@ -259,29 +266,28 @@ impl<'a> Pass<'a> {
             self.warn(ROLLED_BACK, message.clone());
             self.fail(ROLLED_BACK, message.clone());
             self.status.abort_timestamp = None;
-            return self.finish(message, Some(look_again));
+            return self.rest(message, Some(look_again));
         }
         if is_changing && !child.is_done() {
-            self.report_unready(child);
-            return self.finish(format!("waiting until `{name}` is ready"), Some(interval));
+            return self.await_ready(child);
         }
         self.status.abort_timestamp = None;
         self.set_as_wanted(child);
         if child.is_down() && !child.is_done() {
             let why = child.error().unwrap_or_else(|| "its job has failed".to_owned());
             let message = format!("the job of `{name}` is not running: {why}");
-            if self.world.status.error.as_ref() != Some(&message) {
-                self.warn("JobDown", message.clone());
-            }
             self.set_job(JobStatusState::Failing);
-            self.status.error = Some(message.clone());
-            self.report("JobDown", message.clone());
-            return self.finish(message, Some(look_again));
+            self.complain("JobDown", message.clone());
+            return self.rest(message, Some(look_again));
         }
-        if let Some(left_over) = left_over {
-            self.report_deletion(left_over);
-        }
-        self.finish(format!("`{name}` serves"), Some(look_again))
+        let Some(left_over) = left_over else {
+            return self.rest(format!("`{name}` serves"), Some(look_again));
+        };
+        self.report_deletion(left_over);
+        self.await_gone(
+            left_over,
+            format!("`{name}` serves, and `{}` is deleted", left_over.name()),
+        )
     }
 
     // --- shared by several states ---
@@ -295,7 +301,7 @@ impl<'a> Pass<'a> {
         self.tell("Submit", format!("`{name}` is started"));
         self.head_for(colour, None);
         self.report("Deploying", format!("`{name}` starts"));
-        self.finish(format!("starting `{name}`"), Some(self.world.settings.interval))
+        self.go_on(format!("starting `{name}`"), self.world.settings.interval)
     }
 
     /// Replaces a serving child that is gone, and with it everything that led to its job's state.
@@ -332,7 +338,7 @@ impl<'a> Pass<'a> {
         let name = child.name();
         self.status.blue_green_state = Some(colour.active());
         self.give_spec(colour, child, wanted);
-        self.finish(format!("changing `{name}` in place"), Some(self.world.settings.interval))
+        self.go_on(format!("changing `{name}` in place"), self.world.settings.interval)
     }
 
     /// Records the spec and gives it to the child.
@@ -411,35 +417,12 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Reports what a child waits for at its deletion: this resource owns its spec, which is where the remedy belongs.
-    pub(crate) fn report_deletion(&mut self, child: Child<'_>) {
-        let (name, now) = (child.name(), self.world.now);
-        let since = child.deleting_since();
-        let is_overdue = since.is_some_and(|at| now.duration_since(at) >= DELETION_OVERDUE);
-        let Some(error) = child.error().filter(|_| is_overdue) else { return };
-        let is_about_savepoint = error.contains(options::JOB_SAVEPOINT_ON_DELETION.key());
-        let remedy = if is_about_savepoint {
-            format!(
-                ". Set it in `spec.template.spec.flinkConfiguration` of this resource, and the \
-                 operator passes it on to `{name}`"
-            )
-        } else {
-            String::new()
-        };
-        let message = format!("`{name}` is being deleted and waits: {error}{remedy}");
-        if self.world.status.error.as_ref() != Some(&message) {
-            self.warn("DeletionWaits", message.clone());
-        }
-        self.report("Deleting", message.clone());
-        self.status.error = Some(message);
-    }
-
     pub(crate) fn await_deletion(&mut self, child: Child<'_>) -> Plan {
         self.pass_on_deletion(child);
         self.report_deletion(child);
         let message = format!("waiting until `{}` is gone", child.name());
         self.report("Deleting", message.clone());
-        self.finish(message, Some(self.world.settings.interval))
+        self.await_gone(child, message)
     }
 
     /// Points the Ingress, or the route, to this child; returns false while that is refused.
@@ -458,7 +441,7 @@ impl<'a> Pass<'a> {
             }
             Ingress::Refused { reason } => {
                 let message = format!("the web UI of the job cannot be exposed: {reason}");
-                self.report("IngressRefused", message);
+                self.report(INGRESS_REFUSED, message);
                 Ok(false)
             }
         }
@@ -529,137 +512,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns true if the current spec was given up, and that is still reported.
-    fn has_given_up(&self) -> bool {
+    pub(crate) fn has_given_up(&self) -> bool {
         self.status.job_status.state == Some(JobStatusState::Failing) && self.is_given_up()
-    }
-
-    // --- reporting ---
-
-    pub(crate) fn tell(&mut self, reason: &'static str, message: String) {
-        self.steps.push(Step::Event(Event::normal(reason, Component::Operator, message)));
-    }
-
-    pub(crate) fn warn(&mut self, reason: &'static str, message: String) {
-        self.steps.push(Step::Event(Event::warning(reason, Component::Operator, message)));
-    }
-
-    /// Sets the condition [`PROGRESSING`] to what is in progress, unless the pass has already set it.
-    pub(crate) fn report(&mut self, reason: &'static str, message: String) {
-        self.progress.get_or_insert(Progress { is_going: true, reason, message });
-    }
-
-    /// Reports a problem that stays until someone resolves it, or until a retry.
-    pub(crate) fn fail(&mut self, reason: &'static str, message: String) {
-        self.set_job(JobStatusState::Failing);
-        self.status.error = Some(message.clone());
-        self.progress = Some(Progress { is_going: false, reason, message });
-    }
-
-    fn refuse(&mut self, reason: &'static str, message: String) -> Plan {
-        if self.world.status.error.as_ref() != Some(&message) {
-            self.warn(reason, message.clone());
-        }
-        self.fail(reason, message.clone());
-        self.finish(message, Some(self.world.settings.interval))
-    }
-
-    pub(crate) fn set_job(&mut self, state: JobStatusState) {
-        self.status.job_status.state = Some(state);
-    }
-
-    /// Sets the status of the only child's job, which runs or is stopped as its spec requests.
-    pub(crate) fn set_as_wanted(&mut self, child: Child<'_>) {
-        let is_stopped = child.is_to_stop();
-        self.set_job(if is_stopped { JobStatusState::Suspended } else { JobStatusState::Running });
-        self.status.error = None;
-    }
-
-    pub(crate) fn deadline(&self) -> String {
-        let grace =
-            SignedDuration::try_from(self.world.settings.grace).unwrap_or(SignedDuration::MAX);
-        self.world.now.saturating_add(grace).unwrap_or(Timestamp::MAX).to_string()
-    }
-
-    /// Adds a step that stores the current status before the steps that follow.
-    pub(crate) fn write(&mut self) {
-        self.settle();
-        self.steps.push(Step::WriteStatus(Box::new(self.status.clone())));
-    }
-
-    pub(crate) fn finish(
-        &mut self,
-        because: impl Into<String>,
-        look_again: Option<Duration>,
-    ) -> Plan {
-        self.settle();
-        Plan {
-            because: because.into(),
-            steps: std::mem::take(&mut self.steps),
-            status: Box::new(self.status.clone()),
-            look_again,
-        }
-    }
-
-    /// Updates the derived fields.
-    fn settle(&mut self) {
-        if self.world.resource.metadata.deletion_timestamp.is_some() {
-            return;
-        }
-        let is_own = |it: &Condition| matches!(it.type_.as_deref(), Some(SERVING | PROGRESSING));
-        let mut conditions = self.world.status.conditions.clone();
-        conditions.retain(|it| !is_own(it));
-        let generation = self.world.generation();
-        conditions.push(self.serving(generation));
-        if let Some(Progress { is_going, reason, message }) = &self.progress {
-            conditions.push(self.derived(PROGRESSING, *is_going, reason, message, generation));
-        } else if self.has_given_up() {
-            conditions.extend(self.condition(PROGRESSING).cloned());
-        }
-        self.status.conditions = conditions;
-        let timestamp = self.world.status.last_reconciled_timestamp.clone();
-        self.status.last_reconciled_timestamp = timestamp;
-        if self.status != *self.world.status {
-            self.status.last_reconciled_timestamp = Some(self.world.now.to_string());
-        }
-    }
-
-    fn serving(&self, generation: i64) -> Condition {
-        let child = |colour| self.world.child(colour).filter(|child| child.runs());
-        let first = self.status.blue_green_state.map_or(Colour::Blue, BlueGreenState::serving);
-        let found =
-            [first, first.other()].into_iter().find_map(|colour| Some((colour, child(colour)?)));
-        match found {
-            Some((Colour::Blue, child)) => {
-                let message = format!("`{}` runs", child.name());
-                self.derived(SERVING, true, "Blue", &message, generation)
-            }
-            Some((Colour::Green, child)) => {
-                let message = format!("`{}` runs", child.name());
-                self.derived(SERVING, true, "Green", &message, generation)
-            }
-            None => self.derived(SERVING, false, "None", "no job runs", generation),
-        }
-    }
-
-    fn derived(
-        &self,
-        kind: &str,
-        is_true: bool,
-        reason: &str,
-        message: &str,
-        generation: i64,
-    ) -> Condition {
-        let status = if is_true { "True" } else { "False" };
-        let before = self.condition(kind).filter(|it| it.status.as_deref() == Some(status));
-        let is_same = before.is_some_and(|it| it.reason.as_deref() == Some(reason));
-        let since = before.filter(|_| is_same).and_then(|it| it.last_transition_time.clone());
-        Condition {
-            type_: Some(kind.to_owned()),
-            status: Some(status.to_owned()),
-            observed_generation: Some(generation),
-            last_transition_time: Some(since.unwrap_or_else(|| self.world.now.to_string())),
-            reason: Some(reason.to_owned()),
-            message: Some(message.to_owned()),
-        }
     }
 }

@@ -13,6 +13,7 @@ pub mod child;
 mod decide;
 pub mod plan;
 pub mod rehearsal;
+mod report;
 pub mod settings;
 mod transition;
 pub mod world;

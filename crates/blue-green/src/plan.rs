@@ -6,6 +6,7 @@ use api::blue_green::{BlueGreenStatus, Colour};
 use api::deployment::FlinkDeployment;
 use jiff::Timestamp;
 use lifecycle::event::Event;
+use lifecycle::wait::Waiting;
 use state::revision;
 
 /// A single action. Steps are taken in order, and the operator may die before any of them.
@@ -69,4 +70,6 @@ pub struct Plan {
     pub status: Box<BlueGreenStatus>,
     /// When to run the next pass unless something triggers it earlier.
     pub look_again: Option<Duration>,
+    /// What the plan waits for; `None` if for nothing.
+    pub waits: Option<Waiting>,
 }

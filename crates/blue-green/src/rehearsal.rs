@@ -98,7 +98,7 @@ impl Rehearsal {
     }
 
     fn take(&mut self, plan: Plan) -> bool {
-        let Plan { because, steps, status, look_again } = plan;
+        let Plan { because, steps, status, look_again, waits: _ } = plan;
         let texts: Vec<StepText> =
             steps.into_iter().filter_map(|step| self.imagine(step)).collect();
         let is_at_rest = texts.is_empty() && is_same(&status, &self.status);

@@ -7,10 +7,11 @@ use api::blue_green::{
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::JobStatusState;
 use jiff::SignedDuration;
+use lifecycle::wait::Awaited;
 
 use crate::change::{Change, change, is_stateless, is_suspended, named_state};
 use crate::child::{self, Child};
-use crate::decide::{End, Pass, SAVEPOINT_FAILED, SOON};
+use crate::decide::{End, INGRESS_REFUSED, Pass, SAVEPOINT_FAILED, SOON};
 use crate::plan::{Plan, Step};
 use crate::world::Savepoint;
 use state::restore_point::RestorePoint;
@@ -27,7 +28,7 @@ pub(crate) enum Start {
 }
 
 impl Pass<'_> {
-    fn is_late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.status.aborts_at().is_some_and(|at| at <= self.world.now)
     }
 
@@ -52,7 +53,7 @@ impl Pass<'_> {
             "SavepointTriggered",
             format!("taking a savepoint of `{name}` for the other colour"),
         );
-        self.finish(format!("taking a savepoint of `{name}`"), Some(self.world.settings.interval))
+        self.go_on(format!("taking a savepoint of `{name}`"), self.world.settings.interval)
     }
 
     pub(crate) fn savepointing(&mut self, colour: Colour) -> End {
@@ -96,17 +97,17 @@ impl Pass<'_> {
             return Ok(self.give_up_savepoint(colour, SAVEPOINT_FAILED, &why));
         }
         self.report("Savepointing", format!("taking a savepoint of `{name}`"));
-        Ok(self.finish(
-            format!("the savepoint of `{name}`: {why}"),
-            Some(self.world.settings.interval),
-        ))
+        let because = format!("the savepoint of `{name}`: {why}");
+        let since = self.reconciled_since();
+        let pause = self.world.settings.interval;
+        Ok(self.wait_for(Awaited::TransitionSavepoint, since, because, pause))
     }
 
     /// Gives up the transition before anything of the other colour was created.
     fn leave_savepoint(&mut self, colour: Colour, because: &str) -> Plan {
         self.status.blue_green_state = Some(colour.active());
         self.forget_transition();
-        self.finish(because, Some(SOON))
+        self.go_on(because, SOON)
     }
 
     fn give_up_savepoint(&mut self, colour: Colour, reason: &'static str, why: &str) -> Plan {
@@ -157,7 +158,7 @@ impl Pass<'_> {
         self.steps.push(Step::CreateChild(Box::new(child)));
         let from = path.map_or_else(String::new, |path| format!(" from {path}"));
         self.tell("Submit", format!("`{name}` is started{from}"));
-        self.finish(format!("starting `{name}`{from}"), Some(self.world.settings.interval))
+        self.go_on(format!("starting `{name}`{from}"), self.world.settings.interval)
     }
 
     /// Returns the step that gives the target the autoscaler state of the serving job, unless the autoscaler should
@@ -288,7 +289,7 @@ impl Pass<'_> {
         self.write();
         self.steps.extend(self.autoscaler_state(to, &recorded));
         self.steps.push(Step::CreateChild(Box::new(child)));
-        Ok(self.finish(format!("starting `{name}`"), Some(self.world.settings.interval)))
+        Ok(self.go_on(format!("starting `{name}`"), self.world.settings.interval))
     }
 
     /// Starts over from what serves.
@@ -296,7 +297,7 @@ impl Pass<'_> {
         self.status.blue_green_state = Some(from.active());
         self.record_spec_of(from, serving);
         self.forget_transition();
-        self.finish(because, Some(SOON))
+        self.go_on(because, SOON)
     }
 
     /// Records the spec that this child runs.
@@ -335,13 +336,13 @@ impl Pass<'_> {
             if wish != Change::None && !waits {
                 self.give_spec(to, target, wanted);
                 let because = format!("changing `{}`", target.name());
-                return Some(self.finish(because, Some(self.world.settings.interval)));
+                return Some(self.go_on(because, self.world.settings.interval));
             }
         }
         self.steps.push(Step::ChangeChild(Box::new(missing?)));
         self.report("Changing", format!("`{}` is changed", target.name()));
         let because = format!("changing `{}`", target.name());
-        Some(self.finish(because, Some(self.world.settings.interval)))
+        Some(self.go_on(because, self.world.settings.interval))
     }
 
     /// Waits until the target has been ready without interruption for a while.
@@ -365,7 +366,9 @@ impl Pass<'_> {
                 "Deploying",
                 format!("`{name}` is starting and takes over when it is ready"),
             );
-            return self.finish(format!("waiting until `{name}` is ready"), Some(interval));
+            let because = format!("waiting until `{name}` is ready");
+            let since = self.reconciled_since();
+            return self.wait_for(Awaited::ChildReady, since, because, interval);
         }
         let now = self.world.now;
         let since = self.status.ready_since().unwrap_or(now);
@@ -382,7 +385,8 @@ impl Pass<'_> {
                 ),
             );
             let pause = std::time::Duration::try_from(left).unwrap_or(interval);
-            return self.finish(format!("`{name}` must stay ready"), Some(pause));
+            let because = format!("`{name}` must stay ready");
+            return self.wait_for(Awaited::ChildProof, since, because, pause);
         }
         self.decide(target, serving)
     }
@@ -394,7 +398,7 @@ impl Pass<'_> {
         self.status.abort_timestamp = None;
         self.report("CuttingOver", format!("`{name}` takes over from `{former}`"));
         self.tell("CutOver", format!("`{name}` takes over from `{former}`"));
-        self.finish(format!("`{name}` takes over"), Some(SOON))
+        self.go_on(format!("`{name}` takes over"), SOON)
     }
 
     /// Points the web UI to the target, and deletes the old child. Before that deletion, a target that is no longer
@@ -406,19 +410,21 @@ impl Pass<'_> {
             self.status.deployment_ready_timestamp = None;
             self.put_ingress_in_place(to.other())?;
             self.report("Deploying", format!("`{name}` must become ready again"));
-            return Ok(self.finish(format!("`{name}` is no longer ready"), Some(SOON)));
+            return Ok(self.go_on(format!("`{name}` is no longer ready"), SOON));
         }
         let is_led = self.put_ingress_in_place(to)?;
+        self.status.error = None;
         self.pass_on_deletion(serving);
         self.report_deletion(serving);
         self.report("CuttingOver", format!("`{name}` takes over from `{former}`"));
         if !is_led {
             let because = format!("`{former}` stays while the web UI points to it");
-            return Ok(self.finish(because, Some(self.world.settings.interval)));
+            let since = self.reported_since(INGRESS_REFUSED);
+            let pause = self.world.settings.interval;
+            return Ok(self.wait_for(Awaited::WebUi, since, because, pause));
         }
         self.delete(serving, &format!("`{name}` has taken over"));
-        let because = format!("waiting until `{former}` is gone");
-        Ok(self.finish(because, Some(self.world.settings.interval)))
+        Ok(self.await_gone(serving, format!("waiting until `{former}` is gone")))
     }
 
     /// Settles the only running child, which is never given up, or reports what keeps it from its spec. The web UI
@@ -431,33 +437,9 @@ impl Pass<'_> {
             self.forget_transition();
             self.set_as_wanted(child);
             self.tell("Deployed", format!("`{name}` matches the spec"));
-            return Ok(self.finish(format!("`{name}` serves"), Some(SOON)));
+            return Ok(self.go_on(format!("`{name}` serves"), SOON));
         }
-        self.report_unready(child);
-        let because = format!("waiting until `{name}` is ready");
-        Ok(self.finish(because, Some(self.world.settings.interval)))
-    }
-
-    /// Reports that the only running child is awaited, or what has kept it from its spec for too long.
-    pub(crate) fn report_unready(&mut self, child: Child<'_>) {
-        let name = child.name();
-        if self.status.aborts_at().is_none() {
-            self.status.abort_timestamp = Some(self.deadline());
-        }
-        if !self.is_late() {
-            return self.report("Changing", format!("`{name}` starts"));
-        }
-        let message = format!(
-            "`{name}` is not ready {:?} after it was changed: {}. The operator keeps waiting. \
-             Change the spec to one that works",
-            self.world.settings.grace,
-            child.error().unwrap_or_else(|| "see its status".to_owned())
-        );
-        if self.world.status.error.as_ref() != Some(&message) {
-            self.warn("NotReady", message.clone());
-        }
-        self.report("NotReady", message.clone());
-        self.status.error = Some(message);
+        Ok(self.await_ready(child))
     }
 
     /// Deletes the target, and keeps what serves.
@@ -478,9 +460,6 @@ impl Pass<'_> {
             self.discard_state(target);
         }
         self.delete(target, "the transition to it was aborted");
-        self.finish(
-            format!("aborting the transition to `{name}`"),
-            Some(self.world.settings.interval),
-        )
+        self.go_on(format!("aborting the transition to `{name}`"), self.world.settings.interval)
     }
 }

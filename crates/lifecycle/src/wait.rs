@@ -52,6 +52,12 @@ pub enum Awaited {
     Submission,
     Fact,
     Deletion,
+    TransitionSavepoint,
+    ChildReady,
+    ChildProof,
+    ChildJob,
+    ChildGone,
+    WebUi,
 }
 
 /// When a wait is told.
@@ -96,6 +102,14 @@ impl Awaited {
             Self::Submission => "it is known whether a job was submitted",
             Self::Fact => "something can be read that a decision depends on",
             Self::Deletion => "what a deletion waits for ends",
+            Self::TransitionSavepoint => "the savepoint of a blue/green transition completes",
+            Self::ChildReady => "a child of a blue/green deployment is ready",
+            Self::ChildProof => "the target of a blue/green transition stays ready",
+            Self::ChildJob => {
+                "the job of the serving child runs, of which a transition takes a savepoint"
+            }
+            Self::ChildGone => "a child of a blue/green deployment is deleted",
+            Self::WebUi => "the web UI points to the child that takes over",
         }
     }
 
@@ -110,7 +124,9 @@ impl Awaited {
             | Self::Lead
             | Self::Statistics
             | Self::Change
-            | Self::Fact => MINUTE,
+            | Self::Fact
+            | Self::ChildGone
+            | Self::WebUi => MINUTE,
             Self::JobEnded | Self::SessionJobs => Limit::After(Duration::from_mins(5)),
             Self::JobManagerAnswer | Self::JobRunning | Self::SessionCluster => {
                 Limit::Of(&options::DEPLOYMENT_READINESS_TIMEOUT)
@@ -123,6 +139,10 @@ impl Awaited {
             Self::Retry => Limit::AtOnce("status.error, with the failure"),
             Self::Validator => Limit::AtOnce("status.error, after a minute"),
             Self::Deletion => Limit::Of(&options::RESOURCE_CLEANUP_TIMEOUT),
+            Self::TransitionSavepoint | Self::ChildReady | Self::ChildJob => {
+                Limit::Of(&options::blue_green::ABORT_GRACE_PERIOD)
+            }
+            Self::ChildProof => Limit::AtOnce("condition Progressing, with the time"),
         }
     }
 
@@ -157,7 +177,19 @@ impl Awaited {
             Self::Submission => "Look at the jobs of the session cluster",
             Self::Fact => "Correct the cause",
             Self::Deletion => "`kubectl flink delete --explain` says what the deletion waits for",
+            Self::TransitionSavepoint => "Look at the job's backpressure and at its storage",
+            Self::ChildReady | Self::ChildProof | Self::ChildJob => {
+                "Look at the child's FlinkDeployment, with `kubectl flink why`"
+            }
+            Self::ChildGone => "Look at the child's FlinkDeployment and its finalizers",
+            Self::WebUi => "Correct `spec.ingress`, or what refuses the object",
         }
+    }
+
+    /// Returns what is said of a wait that is longer than normal.
+    pub fn overdue(self, because: &str, limit: Duration) -> String {
+        let (limit, remedy) = (config::duration::render(limit), self.remedy());
+        format!("{because}. This has lasted for more than {limit}. {remedy}")
     }
 }
 
@@ -183,6 +215,15 @@ pub struct Waiting {
 }
 
 impl Waiting {
+    /// Returns a wait with this beginning, which is normal for this time; `None` if it is told from the beginning.
+    pub fn new(on: Awaited, since: Timestamp, limit: Option<Duration>) -> Self {
+        let told_at = limit.and_then(|limit| {
+            let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
+            since.checked_add(limit).ok()
+        });
+        Self { on, since, told_at }
+    }
+
     /// Returns true if the wait is longer than normal.
     pub fn is_late(&self, now: Timestamp) -> bool {
         self.told_at.is_some_and(|at| now >= at)
@@ -249,11 +290,7 @@ impl<K: Kind> Pass<'_, K> {
         let now = self.world.now;
         let before = self.world.waits.filter(|before| before.on == on);
         let since = before.map_or(now, |before| before.since.min(now));
-        let told_at = self.limit(on).and_then(|limit| {
-            let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
-            since.checked_add(limit).ok()
-        });
-        Waiting { on, since, told_at }
+        Waiting::new(on, since, self.limit(on))
     }
 
     /// Returns how long this has been waited for.
@@ -285,9 +322,7 @@ impl<K: Kind> Pass<'_, K> {
             return;
         }
         let Some(limit) = self.limit(waiting.on) else { return };
-        let remedy = waiting.on.remedy();
-        let limit = config::duration::render(limit);
-        let message = format!("{because}. This has lasted for more than {limit}. {remedy}");
+        let message = waiting.on.overdue(because, limit);
         self.problem = Some(Problem {
             reason: STILL_WAITING,
             // The error ends with the wait, which nothing else in the status shows.

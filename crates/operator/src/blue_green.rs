@@ -72,7 +72,10 @@ impl Operated for FlinkBlueGreenDeployment {
             steps = ?plan.steps.iter().map(Step::name).collect::<Vec<_>>(),
             "decided"
         );
-        let Plan { steps, status, because: _, look_again } = plan;
+        let Plan { steps, status, because: _, look_again, waits } = plan;
+        context
+            .metrics
+            .note_wait(&act.uid, waits.is_some_and(|waits| waits.is_late(Timestamp::now())));
         for step in steps {
             act.take_step(step, &children, &operator).await.map_err(Error::Act)?;
         }

@@ -45,11 +45,18 @@ impl Sim {
         self.status.blue_green_state == Some(state)
     }
 
+    fn has_reason(&self, reason: &str) -> bool {
+        self.status.conditions.iter().any(|it| it.reason.as_deref() == Some(reason))
+    }
+
     fn is_given_up(&self) -> bool {
-        let is_it = |reason: &str| {
-            self.status.conditions.iter().any(|it| it.reason.as_deref() == Some(reason))
-        };
-        is_it("Aborted") && self.is_in(BlueGreenState::ActiveBlue)
+        self.has_reason("Aborted") && self.is_in(BlueGreenState::ActiveBlue)
+    }
+
+    fn until_told(&mut self, beginning: &str) {
+        self.until("told", |sim| {
+            sim.status.error.as_ref().is_some_and(|error| error.starts_with(beginning))
+        });
     }
 
     fn uid(&self, colour: Colour) -> Option<String> {
@@ -585,6 +592,56 @@ fn what_a_child_waits_for_at_its_deletion_is_told_and_can_be_ended_here() {
     sim.until("gone", |sim| !sim.children.contains_key(&Colour::Blue));
     sim.settle();
     assert_eq!(sim.status.error, None);
+}
+
+/// Its own lifecycle may be done with it.
+#[test]
+fn finalizers_that_hold_a_child_are_named() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("ending", |sim| sim.children[&Colour::Blue].gone_in.is_some());
+    let blue = sim.children.get_mut(&Colour::Blue).unwrap();
+    blue.gone_in = Some(90);
+    blue.object.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
+    sim.until_told(
+        "`orders-blue` is being deleted and waits: its finalizers are [example.com/hold]",
+    );
+    sim.until("gone", |sim| !sim.children.contains_key(&Colour::Blue));
+    sim.settle();
+    assert_eq!(sim.status.error, None);
+}
+
+#[test]
+fn a_change_that_waits_for_a_job_that_does_not_run_is_told() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.settings.grace = std::time::Duration::from_mins(1);
+    sim.children.get_mut(&Colour::Blue).unwrap().unready = 100;
+    sim.tick();
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("waiting", |sim| sim.has_reason("WaitingForJob"));
+    assert_eq!(sim.status.error, None);
+    let since = sim.now;
+    sim.until_told(
+        "the change waits for the job of `orders-blue`, which is starting or recovering. ",
+    );
+    assert!(sim.now.duration_since(since).as_secs() >= 60, "{since} {}", sim.now);
+    sim.until("taking it", |sim| sim.is_in(BlueGreenState::SavepointingBlue));
+    assert_eq!(sim.status.error, None);
+    sim.settle();
+}
+
+#[test]
+fn a_web_ui_that_holds_up_the_end_of_a_transition_is_told() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.ingress_refused = true;
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("refused", |sim| sim.has_reason("IngressRefused"));
+    sim.until_told("`orders-blue` stays while the web UI points to it. ");
+    assert_eq!(sim.children.len(), 2);
+    sim.ingress_refused = false;
+    sim.until("pointed to", |sim| sim.ingress == Some(Colour::Green));
+    assert_eq!(sim.status.error, None);
+    sim.settle();
 }
 
 #[test]

@@ -19,10 +19,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use testing::exploration::{self, Budget, Explored, Rested};
 
-use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, Sim, SimChild};
+use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, RESTS_FOR, Sim, SimChild};
 
-/// Shortest pause of an idle operator; a shorter one means that it expects a change.
-const RESTS_FOR: Duration = Duration::from_mins(1);
 /// Seconds until a failed savepoint is retried.
 const SAVEPOINT_AGAIN: i64 = 60;
 
@@ -66,6 +64,8 @@ enum Fault {
     Unready(Role),
     /// Someone deletes the child.
     Child(Role),
+    /// The web UI cannot be pointed to another child.
+    WebUi,
     /// Whatever is being waited for takes too long.
     Late,
     /// The Java operator makes this many passes.
@@ -110,6 +110,7 @@ const FAULTS: &[Fault] = &[
     Fault::Unready(Role::Other),
     Fault::Child(Role::Serving),
     Fault::Child(Role::Other),
+    Fault::WebUi,
     Fault::Late,
 ];
 
@@ -258,6 +259,7 @@ impl State {
                     sim.lose_child(colour);
                 }
             }
+            Fault::WebUi => sim.ingress_refused = true,
             Fault::Late => {
                 sim.now += SignedDuration::try_from(sim.settings.grace).unwrap();
             }
@@ -405,6 +407,12 @@ impl Sim {
         let serving = conditions.iter().find(|it| it.type_.as_deref() == Some(SERVING)).unwrap();
         let running: Vec<Colour> =
             Colour::ALL.into_iter().filter(|colour| self.runs(*colour)).collect();
+        if self.ingress_refused
+            && self.status.error.as_ref().is_some_and(|it| it.contains("web UI"))
+        {
+            // What serves stays.
+            return;
+        }
         assert!(running.len() <= 1, "both run at rest: {:?}", self.status);
         let named = match serving.reason.as_deref() {
             Some("Blue") => vec![Colour::Blue],
@@ -478,6 +486,7 @@ impl Sim {
         }
         let ranks: Vec<_> = children.values().map(|child| rank(child.records)).collect();
         write!(text, "{ranks:?}{:?}{ingress:?}{}", rank(self.floor), self.savepoint_fails).unwrap();
+        write!(text, "{}", self.ingress_refused).unwrap();
         let delay = i64::try_from(self.settings.deletion_delay.as_secs()).unwrap();
         let written =
             status.last_reconciled_timestamp.as_deref().and_then(|text| text.parse().ok());

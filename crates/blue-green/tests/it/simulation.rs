@@ -74,6 +74,7 @@ impl Sim {
     pub(crate) fn heal(&mut self) {
         self.resource.metadata.annotations = None;
         self.savepoint_fails = false;
+        self.ingress_refused = false;
         self.savepoint_takes = 2;
         self.edit(|spec| {
             spec.image = Some("flink:1.20".to_owned());

@@ -22,6 +22,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use state::revision::{Revision, decide_repeated_revision};
 
+/// Shortest pause of an idle operator; a shorter one means that it expects a change.
+pub(crate) const RESTS_FOR: Duration = Duration::from_mins(1);
 pub(crate) const BROKEN_IMAGE: &str = "flink:no-such-tag";
 /// A job with this parallelism fails for good soon after its start.
 pub(crate) const FAILING_PARALLELISM: i32 = 7;
@@ -46,7 +48,7 @@ pub(crate) struct SimChild {
     fails_in: Option<u64>,
     /// Seconds for which it is not ready although nothing is wrong.
     pub(crate) unready: u64,
-    gone_in: Option<u64>,
+    pub(crate) gone_in: Option<u64>,
 }
 
 #[derive(Clone)]
@@ -69,6 +71,8 @@ pub(crate) struct Sim {
     pub(crate) states: BTreeMap<String, u64>,
     /// The colour that the web UI leads to.
     pub(crate) ingress: Option<Colour>,
+    /// Why the web UI cannot be exposed.
+    pub(crate) ingress_refused: bool,
     /// Records that the serving job had counted when its user last changed the spec.
     pub(crate) floor: u64,
     /// Seconds that a savepoint takes, and whether the next one fails.
@@ -119,6 +123,7 @@ impl Sim {
             triggers: BTreeMap::new(),
             states: BTreeMap::new(),
             ingress: None,
+            ingress_refused: false,
             floor: 0,
             savepoint_takes: 2,
             savepoint_fails: false,
@@ -242,6 +247,7 @@ impl Sim {
         if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
             self.log.push(format!("{} {line}", self.now));
         }
+        self.assert_names_its_wait(&plan);
         for (index, step) in plan.steps.iter().enumerate() {
             if crash_at == Some(index) {
                 self.log.push(format!("  crash before {}", step.name()));
@@ -255,6 +261,18 @@ impl Sim {
             self.log.push("  crash before the last status".to_owned());
         }
         plan
+    }
+
+    /// The law: a plan that does nothing and looks again before an idle one would says what it waits for, or why nothing
+    /// happens.
+    fn assert_names_its_wait(&self, plan: &Plan) {
+        let is_idle = plan.steps.is_empty() && *plan.status == self.status;
+        let looks_soon = plan.look_again.is_some_and(|pause| pause < RESTS_FOR);
+        let says = plan.waits.is_some() || self.status.error.is_some();
+        assert!(!is_idle || !looks_soon || says, "waits without a name: {}", plan.because);
+        if let Some(waits) = plan.waits.filter(|waits| waits.is_late(self.now)) {
+            assert!(plan.status.error.is_some(), "waits without a word: {waits:?}");
+        }
     }
 
     pub(crate) fn plan(&mut self) -> Plan {
@@ -279,9 +297,14 @@ impl Sim {
                     facts.savepoint = Some((id.clone(), self.savepoint(colour, &id)));
                 }
                 Err(Question::Ingress(colour)) => {
-                    let is_led = self.ingress == Some(colour);
-                    facts.ingress =
-                        Some((colour, if is_led { Ingress::InPlace } else { Ingress::Differs }));
+                    let answer = if self.ingress == Some(colour) {
+                        Ingress::InPlace
+                    } else if self.ingress_refused {
+                        Ingress::Refused { reason: "its host is taken".to_owned() }
+                    } else {
+                        Ingress::Differs
+                    };
+                    facts.ingress = Some((colour, answer));
                 }
             }
         }
