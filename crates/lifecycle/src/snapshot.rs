@@ -19,7 +19,7 @@ use super::blocker::Blocker;
 use super::error_document::{ErrorType, error_document, reason_of};
 use super::event::{Component, Event};
 use super::verdict::outcome::{Hold, Outcome, VALIDATOR_UNAVAILABLE};
-use super::wait::STILL_WAITING;
+use super::wait::{Awaited, Limit, STILL_WAITING, Waiting};
 use super::world::Trigger;
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::{
@@ -36,12 +36,8 @@ const BACKOFF_MAX: Duration = Duration::from_mins(10);
 /// Flink remembers a trigger for five minutes. One that is unknown this soon after the request never arrived, or was
 /// lost with its JobManager.
 const SEND_AGAIN: SignedDuration = SignedDuration::from_secs(30);
-/// How long a job may take to return to `RUNNING`.
-const PASSING_MAX: SignedDuration = SignedDuration::from_mins(5);
 /// Flink ends a snapshot after `execution.checkpointing.timeout`. This long after that, it is considered lost.
 pub(super) const OVERDUE: SignedDuration = SignedDuration::from_mins(1);
-/// How long the job may be unreadable before the status says so.
-const UNREAD_MAX: SignedDuration = SignedDuration::from_mins(1);
 /// Reason reported for an invalid spec.
 const INVALID: &str = "ValidationError";
 /// How soon to check a job that is in transition, in case no watch reports it.
@@ -77,6 +73,8 @@ pub struct Plan {
     pub look_again: Option<Duration>,
     /// The blocker that a deletion waits for.
     pub blocker: Option<Box<Blocker>>,
+    /// What the plan waits for; `None` if for nothing.
+    pub waits: Option<Waiting>,
 }
 
 /// Decides what to do with a snapshot now.
@@ -93,7 +91,7 @@ pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
         SnapshotState::InProgress => pass.follow(),
         state @ (SnapshotState::Completed | SnapshotState::Failed | SnapshotState::Abandoned) => {
             let because = format!("the snapshot is {}", state.into_str());
-            Ok(pass.finish(because, None))
+            Ok(pass.rest(because))
         }
     }
 }
@@ -122,8 +120,8 @@ struct Pass<'w> {
 /// State of a job that has to run for a snapshot.
 enum Readiness {
     Running,
-    /// On its way back to running, within the time limit.
-    Passing,
+    /// On its way back to running, since this time, within the limit of [`Awaited::SnapshotJob`].
+    Passing(Timestamp),
     Ended,
 }
 
@@ -160,19 +158,21 @@ impl<'w> Pass<'w> {
             return Ok(self.complete(path, "the savepoint already exists"));
         }
         if let Some(left) = self.backoff_left() {
-            return Ok(self.finish("waiting after a failure", Some(left)));
+            return Ok(self.await_retry("waiting after a failure", left));
         }
         let job = match self.world.target()? {
             Ok(Target::Present(job)) => job,
             Ok(Target::Unserved(why)) => return Ok(self.give_up_unserved(why)),
             // Reported above.
             Ok(Target::Absent | Target::Foreign) | Err(_) => {
-                return Ok(self.wait("its job cannot be read"));
+                return Ok(self.wait_for(Awaited::Fact, self.since(), "its job cannot be read"));
             }
         };
         match self.readiness(job) {
             Readiness::Running => Ok(self.trigger(job)),
-            Readiness::Passing => Ok(self.wait("waiting for the job to run")),
+            Readiness::Passing(since) => {
+                Ok(self.wait_for(Awaited::SnapshotJob, since, "waiting for the job to run"))
+            }
             Readiness::Ended => Ok(self.abandon("is not running")),
         }
     }
@@ -211,7 +211,8 @@ impl<'w> Pass<'w> {
         let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         self.refuse(INVALID, &message, told.as_deref());
         let pause = hold.map_or(self.world.interval, |hold| hold.look_again);
-        Ok(Some(self.finish(message, Some(pause.min(self.world.interval)))))
+        let pause = pause.min(self.world.interval);
+        Ok(Some(self.finish(message, Some(pause), None)))
     }
 
     /// Waits for a validator that has not answered.
@@ -219,7 +220,8 @@ impl<'w> Pass<'w> {
         if let Some(problem) = hold.problem() {
             self.refuse(problem.reason, &problem.message, told);
         }
-        self.finish(hold.because, Some(hold.look_again))
+        let waits = Waiting::new(Awaited::Validator, self.since(), None);
+        self.finish(hold.because, Some(hold.look_again), Some(waits))
     }
 
     /// Returns the error as it is stored.
@@ -243,7 +245,8 @@ impl<'w> Pass<'w> {
     /// Records the trigger id, then asks Flink.
     fn trigger(&mut self, job: &Job) -> Plan {
         let Some(job_id) = job.id.clone() else {
-            return self.wait("the status of its job has no job id");
+            let since = job.since.unwrap_or(self.world.created());
+            return self.wait_for(Awaited::Fact, since, "the status of its job has no job id");
         };
         let what = match self.wanted(job) {
             Ok(what) => what,
@@ -256,15 +259,15 @@ impl<'w> Pass<'w> {
         self.mark();
         self.steps.push(Step::WriteStatus(Box::new(self.status.clone())));
         self.steps.push(Step::Trigger(Request { job_id, trigger_id, what }));
-        self.finish("triggering the snapshot", Some(self.poll_interval()))
+        self.finish("triggering the snapshot", Some(self.poll_interval()), None)
     }
 
     /// Gives up after a while, because the job cannot run and no snapshot of it completes. Until then, its cluster may
     /// be recreated at any moment.
     fn give_up_unserved(&mut self, why: &str) -> Plan {
         self.has_job = Some(true);
-        if self.age() < PASSING_MAX {
-            return self.wait(why);
+        if !self.waiting(Awaited::SnapshotJob, self.since()).is_late(self.world.now) {
+            return self.wait_for(Awaited::SnapshotJob, self.since(), why);
         }
         self.abandon(&format!("is not running: {why}"))
     }
@@ -340,7 +343,7 @@ impl<'w> Pass<'w> {
                 if let (Some(job_id), Ok(what)) = (job.id.clone(), self.wanted(job)) {
                     self.steps.push(Step::Trigger(Request { job_id, trigger_id, what }));
                 }
-                Ok(self.wait("triggering the snapshot again"))
+                Ok(self.wait_for(Awaited::Snapshot, self.since(), "triggering the snapshot again"))
             }
             Ok(Trigger::NotFound) if is_running => {
                 Ok(self.fail("Flink no longer knows the trigger: its JobManager has restarted"))
@@ -350,10 +353,18 @@ impl<'w> Pass<'w> {
                 options::CHECKPOINTING_TIMEOUT.key(),
                 config::duration::render(job.timeout.unsigned_abs())
             ))),
-            Ok(Trigger::NotFound) => Ok(self.wait("waiting for the job to run again")),
-            Ok(Trigger::Pending) => Ok(self.wait("the snapshot is being taken")),
-            Err(reason) => Ok(self
-                .wait(format!("could not get the progress of the snapshot from Flink: {reason}"))),
+            Ok(Trigger::NotFound) => {
+                let because = "waiting for the job to run again";
+                Ok(self.wait_for(Awaited::Snapshot, self.since(), because))
+            }
+            Ok(Trigger::Pending) => {
+                Ok(self.wait_for(Awaited::Snapshot, self.since(), "the snapshot is being taken"))
+            }
+            Err(reason) => {
+                let because =
+                    format!("could not get the progress of the snapshot from Flink: {reason}");
+                Ok(self.wait_for(Awaited::Snapshot, self.since(), because))
+            }
         }
     }
 
@@ -370,10 +381,10 @@ impl<'w> Pass<'w> {
                 let since = job.since.unwrap_or(self.world.created());
                 // A later snapshot waits as long as any other.
                 let since = since.max(self.world.created());
-                if self.world.now.duration_since(since) < PASSING_MAX {
-                    Readiness::Passing
-                } else {
+                if self.waiting(Awaited::SnapshotJob, since).is_late(self.world.now) {
                     Readiness::Ended
+                } else {
+                    Readiness::Passing(since)
                 }
             }
             Some(
@@ -387,11 +398,15 @@ impl<'w> Pass<'w> {
         }
     }
 
+    /// Returns when the snapshot was triggered, or else requested.
+    fn since(&self) -> Timestamp {
+        let noted = self.status.trigger_timestamp.as_deref().and_then(|text| text.parse().ok());
+        noted.unwrap_or_else(|| self.world.created())
+    }
+
     /// Returns the time since the trigger.
     fn age(&self) -> SignedDuration {
-        let noted = self.status.trigger_timestamp.as_deref().and_then(|text| text.parse().ok());
-        let since: Timestamp = noted.unwrap_or_else(|| self.world.created());
-        self.world.now.duration_since(since)
+        self.world.now.duration_since(self.since())
     }
 
     /// Returns the rest of the pause after the last failure.
@@ -420,7 +435,7 @@ impl<'w> Pass<'w> {
         self.status.path = path;
         self.status.error = None;
         self.status.result_timestamp = Some(self.world.now.to_string());
-        self.finish(because, None)
+        self.rest(because)
     }
 
     /// Counts a failure, and tries again unless the limit is reached.
@@ -435,10 +450,10 @@ impl<'w> Pass<'w> {
         let limit = self.spec().backoff_limit.unwrap_or(-1);
         if limit >= 0 && self.status.failures > limit {
             self.status.state = SnapshotState::Failed;
-            return self.finish(message, None);
+            return self.rest(message);
         }
         self.status.state = SnapshotState::TriggerPending;
-        self.finish(message, Some(backoff(self.status.failures)))
+        self.await_retry(message, backoff(self.status.failures))
     }
 
     fn abandon(&mut self, what: &str) -> Plan {
@@ -457,21 +472,31 @@ impl<'w> Pass<'w> {
         self.status.path = None;
         self.status.error = Some(message.clone());
         self.status.result_timestamp = Some(self.world.now.to_string());
-        self.finish(message, None)
+        self.rest(message)
     }
 
-    /// Waits until the job can be read, and says so once that takes long.
+    /// Waits until the job can be read.
     fn wait_to_read(&mut self, reason: &str) -> Plan {
         let because = format!("its job cannot be read: {reason}");
-        if self.age() >= UNREAD_MAX {
-            let told = self.status.error.take();
-            let message = format!("{because}. Nothing is known of the snapshot until it can be");
-            self.refuse(STILL_WAITING, &message, told.as_deref());
-        }
-        self.wait(because)
+        self.wait_for(Awaited::Fact, self.since(), because)
     }
 
-    fn wait(&mut self, because: impl Into<String>) -> Plan {
+    /// Ends the plan with the pause after a failure, which the status has.
+    fn await_retry(&mut self, because: &str, left: Duration) -> Plan {
+        let waits = Waiting::new(Awaited::Retry, self.world.now, None);
+        self.finish(because, Some(left), Some(waits))
+    }
+
+    /// Ends the plan with a wait since this time, which is reported once it is longer than normal.
+    fn wait_for(&mut self, on: Awaited, since: Timestamp, because: impl Into<String>) -> Plan {
+        let because = because.into();
+        let waits = self.waiting(on, since);
+        if let Some(limit) = self.limit(on)
+            && waits.is_late(self.world.now)
+        {
+            let told = self.world.resource.status.as_ref().and_then(|it| it.error.as_deref());
+            self.refuse(STILL_WAITING, &on.overdue(&because, limit), told);
+        }
         let interval = match self.status.state {
             SnapshotState::InProgress => self.poll_interval(),
             SnapshotState::TriggerPending
@@ -479,7 +504,26 @@ impl<'w> Pass<'w> {
             | SnapshotState::Failed
             | SnapshotState::Abandoned => PASSING_INTERVAL,
         };
-        self.finish(because, Some(interval))
+        self.finish(because, Some(interval), Some(waits))
+    }
+
+    fn waiting(&self, on: Awaited, since: Timestamp) -> Waiting {
+        Waiting::new(on, since, self.limit(on))
+    }
+
+    fn limit(&self, on: Awaited) -> Option<Duration> {
+        match on.limit() {
+            Limit::After(limit) => Some(limit),
+            Limit::AtOnce(_) => None,
+            // Only the job that is known has a timeout. The snapshot has failed before this is said.
+            Limit::Of(_) => match self.world.target() {
+                Ok(Ok(Target::Present(job))) => {
+                    Duration::try_from(job.timeout.saturating_add(OVERDUE + OVERDUE)).ok()
+                }
+                Ok(Ok(Target::Absent | Target::Foreign | Target::Unserved(_)) | Err(_))
+                | Err(_) => None,
+            },
+        }
     }
 
     /// Returns the polling interval. Most snapshots complete in seconds; the others take minutes.
@@ -503,7 +547,17 @@ impl<'w> Pass<'w> {
         }
     }
 
-    fn finish(&mut self, because: impl Into<String>, look_again: Option<Duration>) -> Plan {
+    /// Ends the plan with nothing to wait for.
+    fn rest(&mut self, because: impl Into<String>) -> Plan {
+        self.finish(because, None, None)
+    }
+
+    fn finish(
+        &mut self,
+        because: impl Into<String>,
+        look_again: Option<Duration>,
+        waits: Option<Waiting>,
+    ) -> Plan {
         if !self.steps.iter().any(|step| matches!(step, Step::Mark { .. })) {
             self.mark();
         }
@@ -513,6 +567,7 @@ impl<'w> Pass<'w> {
             because: because.into(),
             look_again,
             blocker: None,
+            waits,
         }
     }
 
@@ -523,6 +578,7 @@ impl<'w> Pass<'w> {
             because: because.to_owned(),
             look_again: None,
             blocker: None,
+            waits: None,
         }
     }
 }

@@ -52,6 +52,8 @@ pub enum Awaited {
     Submission,
     Fact,
     Deletion,
+    Snapshot,
+    SnapshotJob,
     TransitionSavepoint,
     ChildReady,
     ChildProof,
@@ -102,6 +104,8 @@ impl Awaited {
             Self::Submission => "it is known whether a job was submitted",
             Self::Fact => "something can be read that a decision depends on",
             Self::Deletion => "what a deletion waits for ends",
+            Self::Snapshot => "the snapshot of a `FlinkStateSnapshot` is taken",
+            Self::SnapshotJob => "a job runs, of which a `FlinkStateSnapshot` is wanted",
             Self::TransitionSavepoint => "the savepoint of a blue/green transition completes",
             Self::ChildReady => "a child of a blue/green deployment is ready",
             Self::ChildProof => "the target of a blue/green transition stays ready",
@@ -127,11 +131,15 @@ impl Awaited {
             | Self::Fact
             | Self::ChildGone
             | Self::WebUi => MINUTE,
-            Self::JobEnded | Self::SessionJobs => Limit::After(Duration::from_mins(5)),
+            Self::JobEnded | Self::SessionJobs | Self::SnapshotJob => {
+                Limit::After(Duration::from_mins(5))
+            }
             Self::JobManagerAnswer | Self::JobRunning | Self::SessionCluster => {
                 Limit::Of(&options::DEPLOYMENT_READINESS_TIMEOUT)
             }
-            Self::Savepoint | Self::Checkpoint => Limit::Of(&options::CHECKPOINTING_TIMEOUT),
+            Self::Savepoint | Self::Checkpoint | Self::Snapshot => {
+                Limit::Of(&options::CHECKPOINTING_TIMEOUT)
+            }
             Self::Trial => Limit::Of(&options::JOB_UPGRADE_PREFLIGHT_TIMEOUT),
             Self::Submission => Limit::Of(&options::JOB_SUBMISSION_TIMEOUT),
             Self::Stable => Limit::AtOnce("lifecycleState DEPLOYED"),
@@ -177,7 +185,10 @@ impl Awaited {
             Self::Submission => "Look at the jobs of the session cluster",
             Self::Fact => "Correct the cause",
             Self::Deletion => "`kubectl flink delete --explain` says what the deletion waits for",
-            Self::TransitionSavepoint => "Look at the job's backpressure and at its storage",
+            Self::SnapshotJob => "Look at the job, or delete the FlinkStateSnapshot",
+            Self::Snapshot | Self::TransitionSavepoint => {
+                "Look at the job's backpressure and at its storage"
+            }
             Self::ChildReady | Self::ChildProof | Self::ChildJob => {
                 "Look at the child's FlinkDeployment, with `kubectl flink why`"
             }

@@ -73,9 +73,7 @@ impl Operated for FlinkBlueGreenDeployment {
             "decided"
         );
         let Plan { steps, status, because: _, look_again, waits } = plan;
-        context
-            .metrics
-            .note_wait(&act.uid, waits.is_some_and(|waits| waits.is_late(Timestamp::now())));
+        context.note_lateness(&act.uid, waits);
         for step in steps {
             act.take_step(step, &children, &operator).await.map_err(Error::Act)?;
         }

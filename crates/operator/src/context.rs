@@ -255,9 +255,14 @@ impl Context {
         lock(&self.waits).get(uid).copied()
     }
 
-    pub(super) fn note_wait(&self, uid: &str, waits: Option<Waiting>) {
+    /// Counts a resource whose wait is longer than normal.
+    pub(super) fn note_lateness(&self, uid: &str, waits: Option<Waiting>) {
         let is_late = waits.is_some_and(|waits| waits.is_late(Timestamp::now()));
         self.metrics.note_wait(uid, is_late);
+    }
+
+    pub(super) fn note_wait(&self, uid: &str, waits: Option<Waiting>) {
+        self.note_lateness(uid, waits);
         let mut all = lock(&self.waits);
         match waits {
             Some(waits) => drop(all.insert(uid.to_owned(), waits)),

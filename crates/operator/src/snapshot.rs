@@ -73,10 +73,9 @@ impl Operated for FlinkStateSnapshot {
         let resource = act.resource.clone();
         let (world, found, plan) = plan(&resource, context).await?;
         report(&resource, &plan, context);
-        let Plan { steps, status, because: _, look_again, blocker: _ } = plan;
-        let mut end =
-            Plan { steps: vec![], status, because: String::new(), look_again, blocker: None };
-        for step in steps {
+        context.note_lateness(&act.uid, plan.waits);
+        let mut end = plan;
+        for step in std::mem::take(&mut end.steps) {
             let is_last = matches!(step, Step::RemoveFinalizer);
             if let Err(failure) = act.step(step, found.as_ref()).await {
                 end = match failure {

@@ -12,6 +12,7 @@ use super::{OVERDUE, Pass, Plan, Step};
 use crate::blocker::{Blocker, Reason, give_up_at};
 use crate::error_document::message_of;
 use crate::event::{Component, Event};
+use crate::wait::{Awaited, Waiting};
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::SnapshotState;
 use state::references::{CLAIMED, is_checkpoint, is_same_location};
@@ -142,7 +143,8 @@ impl Pass<'_> {
                 let because = "its job belongs to another operator";
                 let blocker = Blocker::new(Reason::ForeignOperator, because);
                 let blocker = Some(Box::new(blocker));
-                Ok(Plan { blocker, look_again: Some(PAUSE_MAX), ..self.untouched(because) })
+                let (look_again, waits) = (Some(PAUSE_MAX), self.waits_for_deletion());
+                Ok(Plan { blocker, look_again, waits, ..self.untouched(because) })
             }
             Ok(Target::Absent) if waited > ABSENT_MAX => Ok(self.keep(format!(
                 "savepoint `{path}` is kept: only its job could have disposed of it, and the job \
@@ -188,6 +190,11 @@ impl Pass<'_> {
         }
     }
 
+    /// Returns the wait of a deletion, which is told from the beginning and ends without the savepoint's.
+    fn waits_for_deletion(&self) -> Option<Waiting> {
+        Some(Waiting::new(Awaited::Deletion, self.world.now, None))
+    }
+
     /// Returns the time since the deletion was requested.
     fn waited(&self) -> SignedDuration {
         let asked = self.world.resource.metadata.deletion_timestamp.as_ref();
@@ -207,6 +214,7 @@ impl Pass<'_> {
             because: message.to_owned(),
             look_again: Some(pause),
             blocker: Some(Box::new(self.blocked_disposal(message.to_owned()))),
+            waits: self.waits_for_deletion(),
         }
     }
 
@@ -228,6 +236,7 @@ impl Pass<'_> {
             because: because.to_owned(),
             look_again: None,
             blocker: None,
+            waits: None,
         }
     }
 }

@@ -515,6 +515,24 @@ fn a_job_on_its_way_back_is_waited_for_but_not_for_ever() {
     }
 }
 
+/// Its own operator may never write the id.
+#[test]
+fn a_job_without_an_id_is_waited_for_and_told() {
+    let mut case = savepoint(json!({}));
+    case.edit_job(|job| job.id = None);
+    case.pass();
+    assert_eq!((case.state(), case.status().error), (SnapshotState::TriggerPending, None));
+    for _ in 0..3 {
+        case.later(60).pass();
+    }
+    let told = message_of(&case.status().error.unwrap());
+    assert!(told.starts_with("the status of its job has no job id. This has lasted"), "{told}");
+    assert_eq!(case.reasons(), ["StillWaiting"]);
+    case.job(Some(JobStatusState::Running));
+    case.later(10).pass();
+    assert_eq!((case.state(), case.status().error), (SnapshotState::InProgress, None));
+}
+
 #[test]
 fn a_job_that_comes_back_and_goes_ends_its_snapshot_after_flinks_own_timeout() {
     let mut case = savepoint(json!({})).in_progress();

@@ -161,7 +161,10 @@ impl Fleet {
             families.push(Family::new(Scope::Namespace, name, points));
         };
         tell("Count".to_owned(), counted);
-        tell("Waiting.Late.Count".to_owned(), of_both(&|tally| tally.late));
+        let late = Kind::ALL
+            .iter()
+            .flat_map(|kind| gauges(*kind, &of_kind(&tallies, *kind), &|tally| tally.late));
+        tell("Waiting.Late.Count".to_owned(), late.collect());
         if self.settings.lifecycle {
             for (place, state) in STATES.iter().enumerate() {
                 let points = of_both(&|tally| at(&tally.lifecycle, place));
