@@ -451,6 +451,12 @@ impl Explored for State {
             "at rest in {:?} without a word: {status:?}",
             status.lifecycle_state
         );
+        let runs = jobs.iter().any(|job| job.state == JobStatusState::Running);
+        let is_told_to_run = status.job_status.state == Some(JobStatusState::Running);
+        assert!(
+            status.error.is_some() || is_told_to_run == runs,
+            "the status of the job is out of date without a word: {status:?}"
+        );
     }
 }
 

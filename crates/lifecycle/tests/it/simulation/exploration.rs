@@ -458,6 +458,14 @@ impl Sim {
             "at rest in {lifecycle_state:?} without a word: {:?}",
             self.status
         );
+        let runs = self.job_manager.is_some()
+            && self.job.as_ref().is_some_and(|job| job.state == JobStatusState::Running);
+        let is_told_to_run = self.status.job_status.state == Some(JobStatusState::Running);
+        assert!(
+            error.is_some() || is_told_to_run == runs,
+            "the status of the job is out of date without a word: {:?}",
+            self.status
+        );
     }
 }
 
