@@ -62,8 +62,8 @@ pub(super) fn of_text(text: &str) -> Option<Sign> {
     SIGNS.iter().find_map(found)
 }
 
-/// Like [`of_text`], for messages of the API server or a controller that cannot create a pod.
-pub(super) fn of_refused_pod(message: &str) -> Option<Sign> {
+/// Like [`of_text`], for messages of the API server, or of a controller that cannot create a pod.
+pub(super) fn of_refusal(message: &str) -> Option<Sign> {
     let cause = if message.contains("admission webhook") && message.contains("denied the request")
         || message.contains("failed calling webhook")
     {

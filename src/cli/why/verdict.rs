@@ -175,6 +175,7 @@ pub(super) fn verdict(facts: &Facts) -> Verdict {
         .or_else(|| refusal_of_operator(facts))
         .or_else(|| suspended(facts))
         .or_else(|| job(facts))
+        .or_else(|| refused_object(facts))
         .or_else(|| rest(facts))
         .or_else(|| stored_error(facts))
         .or_else(|| upgrade_waits(facts))
@@ -310,7 +311,7 @@ fn refused_pods(facts: &Facts) -> Option<Found> {
     }
     let error = facts.resource.error();
     let of_error = error.as_deref().filter(|error| !error.contains("HA metadata"));
-    messages.chain(of_error).find_map(signs::of_refused_pod).map(Found::of)
+    messages.chain(of_error).find_map(signs::of_refusal).map(Found::of)
 }
 
 /// Finds a problem that prevents a pod from running, or ended it.
@@ -500,6 +501,11 @@ fn failing_checkpoints(facts: &Facts) -> Option<Found> {
     })
 }
 
+/// Finds an object that the API server rejects, such as the Service without which nobody reaches the JobManager.
+fn refused_object(facts: &Facts) -> Option<Found> {
+    signs::of_refusal(&facts.resource.error()?).map(Found::of)
+}
+
 fn rest(facts: &Facts) -> Option<Found> {
     let Rest::Silent(why) = &facts.rest else { return None };
     let since = facts.resource.reconciled_at();
@@ -509,8 +515,8 @@ fn rest(facts: &Facts) -> Option<Found> {
 
 fn stored_error(facts: &Facts) -> Option<Found> {
     let error = facts.resource.error()?;
-    let sign = signs::of_text(&error).or_else(|| signs::of_refused_pod(&error));
-    Some(sign.map_or_else(|| Found::new(Cause::OperatorReports, signs::quoted(&error)), Found::of))
+    let sign = signs::of_text(&error).map(Found::of);
+    Some(sign.unwrap_or_else(|| Found::new(Cause::OperatorReports, signs::quoted(&error))))
 }
 
 fn starting(facts: &Facts) -> Option<Found> {

@@ -446,6 +446,17 @@ fn a_silent_jobmanager() {
     check(&facts, Cause::Healthy);
 }
 
+/// Without its Service nobody reaches the JobManager.
+#[test]
+fn an_object_that_a_failing_webhook_keeps_out() {
+    let mut facts = with_error(
+        "the change waits: could not determine whether the API server accepts the objects of the new cluster: Service `orders-rest`: the API server answered 500: Internal error occurred: failed calling webhook \"broken.example.com\": failed to call webhook",
+    );
+    facts.rest = Rest::Silent("services \"orders-rest\" not found".to_owned());
+    check(&facts, Cause::WebhookRefusal);
+    assert!(verdict(&facts).evidence.contains("webhook \"broken.example.com\""));
+}
+
 #[test]
 fn state_that_nothing_leads_to() {
     check(

@@ -62,8 +62,8 @@ fn of(cause: Cause) -> Words {
             "kubectl flink list -A --upgrading",
         ),
         Cause::WebhookRefusal => words(
-            "An admission webhook of the cluster rejects what `{name}` needs.",
-            "Change the pod template so that the webhook admits it, or have its policy changed.",
+            "An admission webhook of the cluster rejects what `{name}` needs, or fails.",
+            "Change the spec so that the webhook admits it, or have its policy or its service corrected.",
             "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
         ),
         Cause::ServiceAccountMissing => words(
