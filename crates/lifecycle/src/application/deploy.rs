@@ -45,8 +45,12 @@ impl DeploymentPass<'_> {
             self.refuse_job_that_runs_again(job_manager, last)?;
         }
         if self.desired_state() == JobState::Suspended {
-            // The JobManager of a start that is not on record as done has not ended its job.
+            // The JobManager of a start that is not on record as done has not ended its job, nor has one being removed.
+            let removed = REPLACED_DEPLOYMENT.get(&self.status.cluster_info);
+            let is_removed = removed.is_some()
+                && removed.as_deref() == job_manager.as_ref().map(|it| it.uid.as_str());
             let keeps_job_manager = !self.is_starting()
+                && !is_removed
                 && self.last_mode() == UpgradeMode::Savepoint
                 && self.keeps_ended_job_manager()?;
             if !keeps_job_manager {

@@ -529,9 +529,6 @@ impl DeploymentPass<'_> {
     /// Writes the intent, then deletes the JobManager; the next pass starts the new one.
     pub(crate) fn take_down(&mut self, mode: UpgradeMode, cancel: bool) -> End {
         let job_id = self.cancellable_job();
-        // A new parallelism, or a restart, has no generation of its own: if this ends before the deletion, the existing
-        // Deployment must not be taken for the new one.
-        let has_its_generation = self.status.observed_generation == Some(self.generation);
         self.store_before_deploy(mode, false);
         STARTING_JOB.clear(&mut self.status.cluster_info);
         if mode == UpgradeMode::LastState {
@@ -543,7 +540,9 @@ impl DeploymentPass<'_> {
         }
         let uid = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
-        if let Some(uid) = uid.as_ref().filter(|_| has_its_generation) {
+        if let Some(uid) = &uid {
+            // If this ends before the deletion, the Deployment must not be taken for the new one (a new parallelism, or
+            // a restart, has no generation of its own), nor for that of an ended job, which may stay.
             REPLACED_DEPLOYMENT.set(&mut self.status.cluster_info, uid);
         }
         self.write_intent();
