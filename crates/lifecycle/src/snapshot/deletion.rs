@@ -143,8 +143,8 @@ impl Pass<'_> {
                 let because = "its job belongs to another operator";
                 let blocker = Blocker::new(Reason::ForeignOperator, because);
                 let blocker = Some(Box::new(blocker));
-                let (look_again, waits) = (Some(PAUSE_MAX), self.waits_for_deletion());
-                Ok(Plan { blocker, look_again, waits, ..self.untouched(because) })
+                let (look_again, waits) = (Some(PAUSE_MAX), Some(self.waits_for_deletion()));
+                Ok(Plan { look_again, blocker, waits, ..self.untouched(because) })
             }
             Ok(Target::Absent) if waited > ABSENT_MAX => Ok(self.keep(format!(
                 "savepoint `{path}` is kept: only its job could have disposed of it, and the job \
@@ -191,8 +191,8 @@ impl Pass<'_> {
     }
 
     /// Returns the wait of a deletion, which is told from the beginning and ends without the savepoint's.
-    fn waits_for_deletion(&self) -> Option<Waiting> {
-        Some(Waiting::new(Awaited::Deletion, self.world.now, None))
+    fn waits_for_deletion(&self) -> Waiting {
+        Waiting::new(Awaited::Deletion, self.world.now, None)
     }
 
     /// Returns the time since the deletion was requested.
@@ -214,7 +214,7 @@ impl Pass<'_> {
             because: message.to_owned(),
             look_again: Some(pause),
             blocker: Some(Box::new(self.blocked_disposal(message.to_owned()))),
-            waits: self.waits_for_deletion(),
+            waits: Some(self.waits_for_deletion()),
         }
     }
 
