@@ -46,11 +46,8 @@ impl DeploymentPass<'_> {
         }
         if self.desired_state() == JobState::Suspended {
             // The JobManager of a start that is not on record as done has not ended its job, nor has one being removed.
-            let removed = REPLACED_DEPLOYMENT.get(&self.status.cluster_info);
-            let is_removed = removed.is_some()
-                && removed.as_deref() == job_manager.as_ref().map(|it| it.uid.as_str());
             let keeps_job_manager = !self.is_starting()
-                && !is_removed
+                && !job_manager.as_ref().is_some_and(|it| self.is_replaced(it))
                 && self.last_mode() == UpgradeMode::Savepoint
                 && self.keeps_ended_job_manager()?;
             if !keeps_job_manager {
@@ -144,6 +141,11 @@ impl DeploymentPass<'_> {
         let Ok(jobs) = self.world.jobs()? else { return Ok(None) };
         let id = self.status.job_status.job_id.as_ref();
         Ok(jobs.iter().find(|job| Some(&job.id) == id))
+    }
+
+    /// Returns true if the removal of this JobManager is on record.
+    pub(crate) fn is_replaced(&self, job_manager: &JobManager) -> bool {
+        REPLACED_DEPLOYMENT.get(&self.status.cluster_info).as_ref() == Some(&job_manager.uid)
     }
 
     /// Returns true if the JobManager of an ended job may stay to be inspected. Without high availability, it must be

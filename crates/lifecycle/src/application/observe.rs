@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::error_document::{ErrorType, JOB_NOT_FOUND};
 use crate::event::{Component, Event};
 use crate::job::{self, WithoutCheckpoint};
-use crate::notes::{REMOVED_UNSTARTED, REPLACED_DEPLOYMENT, STARTED_WITH, UNFINISHED_DEPLOYMENT};
+use crate::notes::{REMOVED_UNSTARTED, STARTED_WITH, UNFINISHED_DEPLOYMENT};
 use crate::pass::DeploymentPass;
 use crate::pauses::SOON;
 use crate::plan::Step;
@@ -78,13 +78,12 @@ impl DeploymentPass<'_> {
     pub(crate) fn adopt_finished_upgrade(&mut self, last: &ReconciledSpec) -> Result<bool, Halt> {
         let job_manager = self.read_job_manager()?;
         let observed_generation = self.status.observed_generation.unwrap_or(-1);
-        let replaced = REPLACED_DEPLOYMENT.get(&self.status.cluster_info);
         let is_start =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
         let is_ours = job_manager.is_some_and(|job_manager| {
             is_start
                 && !job_manager.is_deleting
-                && replaced.as_ref() != Some(&job_manager.uid)
+                && !self.is_replaced(job_manager)
                 && job_manager.generation == Some(observed_generation)
                 && job_manager.owner_uid.as_deref() == Some(self.world.uid())
         });
