@@ -243,7 +243,7 @@ impl<'a> Pass<'a> {
         let message =
             format!("the change waits for the job of `{name}`, which is starting or recovering");
         self.report(WAITING_FOR_JOB, message.clone());
-        let since = self.reported_since(WAITING_FOR_JOB);
+        let since = self.reported_since(Some(WAITING_FOR_JOB));
         Ok(self.wait_for(Awaited::ChildJob, since, message, self.world.settings.interval))
     }
 

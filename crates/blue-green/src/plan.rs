@@ -1,4 +1,4 @@
-//! What to do.
+//! Plans: the steps of a pass, the status at its end, and when the next one follows.
 
 use std::time::Duration;
 
@@ -70,6 +70,6 @@ pub struct Plan {
     pub status: Box<BlueGreenStatus>,
     /// When to run the next pass unless something triggers it earlier.
     pub look_again: Option<Duration>,
-    /// What the plan waits for; `None` if for nothing.
+    /// The wait in which the plan ends, if it ends in one.
     pub waits: Option<Waiting>,
 }

@@ -1,4 +1,5 @@
-//! What a pass reports, and how its plan ends: at rest, after a step, or with a wait, as in [`lifecycle::wait`].
+//! Events, errors and conditions of a pass, and the end of its plan: at rest, after a step, or with a wait, as in
+//! [`lifecycle::wait`].
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use api::status::{Condition, JobStatusState};
 use config::options;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::event::{Component, Event};
-use lifecycle::wait::{Awaited, Limit, STILL_WAITING, Waiting};
+use lifecycle::wait::{Awaited, STILL_WAITING, Waiting};
 
 use crate::child::Child;
 use crate::decide::Pass;
@@ -132,11 +133,7 @@ impl Pass<'_> {
 
     /// Returns a wait since this time, and how long it is normal; `None` if it is reported from the beginning.
     fn waiting(&self, on: Awaited, since: Timestamp) -> (Waiting, Option<Duration>) {
-        let limit = match on.limit() {
-            Limit::After(limit) => Some(limit),
-            Limit::Of(_) => Some(self.world.settings.grace),
-            Limit::AtOnce(_) => None,
-        };
+        let limit = on.limit().time(|_| Some(self.world.settings.grace));
         (Waiting::new(on, since, limit), limit)
     }
 
@@ -185,10 +182,11 @@ impl Pass<'_> {
         self.complain("NotReady", message);
     }
 
-    /// Returns since when the condition [`PROGRESSING`] has this reason, or now.
-    pub(crate) fn reported_since(&self, reason: &str) -> Timestamp {
+    /// Returns since when the stored condition [`PROGRESSING`] has this reason, or whichever it has; now if it is not
+    /// there.
+    pub(crate) fn reported_since(&self, reason: Option<&str>) -> Timestamp {
         let condition = self.condition(PROGRESSING);
-        let condition = condition.filter(|it| it.reason.as_deref() == Some(reason));
+        let condition = condition.filter(|it| reason.is_none() || it.reason.as_deref() == reason);
         let since = condition.and_then(|it| it.last_transition_time.as_deref()?.parse().ok());
         since.unwrap_or(self.world.now)
     }

@@ -1,8 +1,7 @@
 //! Everything in progress: a savepoint, another colour, a change in place, and the cut-over.
 
 use api::blue_green::{
-    ABORT_ANNOTATION, ABORTED, Colour, FlinkBlueGreenDeploymentSpec, PROGRESSING,
-    PROMOTE_ANNOTATION,
+    ABORT_ANNOTATION, ABORTED, Colour, FlinkBlueGreenDeploymentSpec, PROMOTE_ANNOTATION,
 };
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::JobStatusState;
@@ -17,7 +16,7 @@ use crate::world::Savepoint;
 use state::restore_point::RestorePoint;
 use state::revision::{self, Content};
 
-/// What the other colour starts from.
+/// State from which the job of the other colour starts.
 pub(crate) enum Start {
     /// The savepoint of this transition.
     Savepoint(String),
@@ -189,10 +188,8 @@ impl Pass<'_> {
         let content = Content { spec, restore_point, reconciled_at: child.reconciled_at() };
         self.steps.push(Step::RecordRevision(Box::new(content)));
         if let Start::Savepoint(path) = start {
-            // The same value after a crash.
-            let since =
-                self.condition(PROGRESSING).and_then(|it| it.last_transition_time.as_deref());
-            let since = since.and_then(|text| text.parse().ok()).unwrap_or(self.world.now);
+            // A stored time, so that the savepoint has one record, also if the operator dies and records it again.
+            let since = self.reported_since(None);
             self.steps.push(Step::KeepSavepoint { colour: serving, path: path.clone(), since });
         }
     }
@@ -419,7 +416,7 @@ impl Pass<'_> {
         self.report("CuttingOver", format!("`{name}` takes over from `{former}`"));
         if !is_led {
             let because = format!("`{former}` stays while the web UI points to it");
-            let since = self.reported_since(INGRESS_REFUSED);
+            let since = self.reported_since(Some(INGRESS_REFUSED));
             let pause = self.world.settings.interval;
             return Ok(self.wait_for(Awaited::WebUi, since, because, pause));
         }

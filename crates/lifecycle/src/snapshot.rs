@@ -19,7 +19,7 @@ use super::blocker::Blocker;
 use super::error_document::{ErrorType, error_document, reason_of};
 use super::event::{Component, Event};
 use super::verdict::outcome::{Hold, Outcome, VALIDATOR_UNAVAILABLE};
-use super::wait::{Awaited, Limit, STILL_WAITING, Waiting};
+use super::wait::{Awaited, STILL_WAITING, Waiting};
 use super::world::Trigger;
 use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::{
@@ -73,7 +73,7 @@ pub struct Plan {
     pub look_again: Option<Duration>,
     /// The blocker that a deletion waits for.
     pub blocker: Option<Box<Blocker>>,
-    /// What the plan waits for; `None` if for nothing.
+    /// The wait in which the plan ends, if it ends in one.
     pub waits: Option<Waiting>,
 }
 
@@ -512,18 +512,15 @@ impl<'w> Pass<'w> {
     }
 
     fn limit(&self, on: Awaited) -> Option<Duration> {
-        match on.limit() {
-            Limit::After(limit) => Some(limit),
-            Limit::AtOnce(_) => None,
-            // Only the job that is known has a timeout. The snapshot has failed before this is said.
-            Limit::Of(_) => match self.world.target() {
-                Ok(Ok(Target::Present(job))) => {
-                    Duration::try_from(job.timeout.saturating_add(OVERDUE + OVERDUE)).ok()
-                }
-                Ok(Ok(Target::Absent | Target::Foreign | Target::Unserved(_)) | Err(_))
-                | Err(_) => None,
-            },
-        }
+        // Only the job that is known has a timeout. The snapshot has failed before this is said.
+        on.limit().time(|_| match self.world.target() {
+            Ok(Ok(Target::Present(job))) => {
+                Duration::try_from(job.timeout.saturating_add(OVERDUE + OVERDUE)).ok()
+            }
+            Ok(Ok(Target::Absent | Target::Foreign | Target::Unserved(_)) | Err(_)) | Err(_) => {
+                None
+            }
+        })
     }
 
     /// Returns the polling interval. Most snapshots complete in seconds; the others take minutes.

@@ -73,6 +73,21 @@ pub enum Limit {
     AtOnce(&'static str),
 }
 
+impl Limit {
+    /// Returns the time after which the wait is told, with this value of its option; `None` if it is told from the
+    /// beginning.
+    pub fn time(
+        self,
+        of_option: impl FnOnce(&'static ConfigOption<Duration>) -> Option<Duration>,
+    ) -> Option<Duration> {
+        match self {
+            Self::After(time) => Some(time),
+            Self::Of(option) => of_option(option),
+            Self::AtOnce(_) => None,
+        }
+    }
+}
+
 impl Awaited {
     pub const ALL: &[Self] = Self::VARIANTS;
 
@@ -311,14 +326,10 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     fn limit(&self, on: Awaited) -> Option<Duration> {
-        match on.limit() {
-            Limit::After(limit) => Some(limit),
-            Limit::AtOnce(_) => None,
-            Limit::Of(option) => {
-                let config = self.observe_config().ok();
-                Some(config.and_then(|config| config.get(option).ok()).unwrap_or(LIMIT_MAX))
-            }
-        }
+        on.limit().time(|option| {
+            let config = self.observe_config().ok();
+            Some(config.and_then(|config| config.get(option).ok()).unwrap_or(LIMIT_MAX))
+        })
     }
 
     /// Reports a wait that is longer than normal. What else is wrong stays the first thing to be said.
