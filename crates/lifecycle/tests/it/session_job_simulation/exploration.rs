@@ -10,7 +10,7 @@ use testing::exploration::{self, Budget, Explored, Rested};
 
 use super::*;
 use crate::simulation::upheaval::Change;
-use crate::support::worlds::left_to_tell;
+use crate::support::worlds::{assert_job_is_told, left_to_tell};
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
@@ -452,11 +452,7 @@ impl Explored for State {
             status.lifecycle_state
         );
         let runs = jobs.iter().any(|job| job.state == JobStatusState::Running);
-        let is_told_to_run = status.job_status.state == Some(JobStatusState::Running);
-        assert!(
-            status.error.is_some() || is_told_to_run == runs,
-            "the status of the job is out of date without a word: {status:?}"
-        );
+        assert_job_is_told(status, runs);
     }
 }
 

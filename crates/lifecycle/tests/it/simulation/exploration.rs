@@ -11,7 +11,7 @@ use testing::exploration::{self, Budget, Explored, Rested};
 
 use super::upheaval::{Change, HIGHLY_AVAILABLE, Untold};
 use super::*;
-use crate::support::worlds::left_to_tell;
+use crate::support::worlds::{assert_job_is_told, left_to_tell};
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
@@ -460,12 +460,7 @@ impl Sim {
         );
         let runs = self.job_manager.is_some()
             && self.job.as_ref().is_some_and(|job| job.state == JobStatusState::Running);
-        let is_told_to_run = self.status.job_status.state == Some(JobStatusState::Running);
-        assert!(
-            error.is_some() || is_told_to_run == runs,
-            "the status of the job is out of date without a word: {:?}",
-            self.status
-        );
+        assert_job_is_told(&self.status, runs);
     }
 }
 

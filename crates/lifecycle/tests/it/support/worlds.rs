@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::status::{JobStatus, ReconciliationStatus};
+use api::status::{JobStatus, JobStatusState, ReconciliationStatus};
 use jiff::{SignedDuration, Timestamp};
+use lifecycle::resource::StatusOfJob;
 use lifecycle::trigger::known::KnownSnapshot;
 use lifecycle::verdict::{Opinion, Verdict};
 use lifecycle::wait::Waiting;
@@ -25,6 +26,16 @@ const WAITS_FOR: SignedDuration = SignedDuration::from_mins(12);
 pub(crate) const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 /// The one vertex of the job.
 pub(crate) const VERTEX: &str = "0a448493b4782967b150582570326227";
+
+/// The law: at rest, the status says whether the job runs, or what is wrong.
+#[track_caller]
+pub(crate) fn assert_job_is_told<S: StatusOfJob>(status: &S, runs: bool) {
+    let is_told_to_run = status.job().state == Some(JobStatusState::Running);
+    assert!(
+        status.error().is_some() || is_told_to_run == runs,
+        "the status of the job is out of date without a word: {status:?}"
+    );
+}
 
 /// Returns how long it takes until the status tells what a plan waits for; `None` if it waits for nothing, or tells it.
 pub(crate) fn left_to_tell(waits: Option<Waiting>, now: Timestamp) -> Option<SignedDuration> {
