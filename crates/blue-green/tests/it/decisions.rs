@@ -118,7 +118,7 @@ fn what_the_autoscaler_knows_goes_along_unless_it_is_to_begin_anew() {
         });
         sim.until("started", |sim| sim.children.len() == 2);
         assert_eq!(sim.is_reset, Some(nonce.is_some()));
-        // The same applies if the target is created again.
+        // A target that is created again gets what the first one got.
         sim.is_reset = None;
         sim.lose_child(Colour::Green);
         sim.until("made again", |sim| sim.is_reset.is_some());

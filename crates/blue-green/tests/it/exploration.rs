@@ -485,8 +485,8 @@ impl Sim {
             write!(text, "{path}{:?}", rank(*records)).unwrap();
         }
         let ranks: Vec<_> = children.values().map(|child| rank(child.records)).collect();
-        write!(text, "{ranks:?}{:?}{ingress:?}{}", rank(self.floor), self.savepoint_fails).unwrap();
-        write!(text, "{}", self.ingress_refused).unwrap();
+        write!(text, "{ranks:?}{:?}{ingress:?}", rank(self.floor)).unwrap();
+        write!(text, "{}{}", self.savepoint_fails, self.ingress_refused).unwrap();
         let delay = i64::try_from(self.settings.deletion_delay.as_secs()).unwrap();
         let written =
             status.last_reconciled_timestamp.as_deref().and_then(|text| text.parse().ok());

@@ -71,7 +71,7 @@ pub(crate) struct Sim {
     pub(crate) states: BTreeMap<String, u64>,
     /// The colour that the web UI leads to.
     pub(crate) ingress: Option<Colour>,
-    /// Why the web UI cannot be exposed.
+    /// The API server refuses to point the web UI to another child.
     pub(crate) ingress_refused: bool,
     /// Records that the serving job had counted when its user last changed the spec.
     pub(crate) floor: u64,
