@@ -3,6 +3,7 @@
 //! For probes and scrapers inside the cluster: plain HTTP/1.1, one request per connection. Answers come from memory, so
 //! that no request waits for anything. The webhook accepts connections itself, with its own limits.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -17,9 +18,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
-/// Maximum number of concurrent connections; more wait for one of them to end.
+/// Maximum number of concurrent connections.
 const CONNECTIONS_MAX: usize = 64;
 /// Maximum duration of a connection, from its beginning to the last byte of its answer.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
@@ -79,21 +80,26 @@ impl Listener {
         Ok(self.address()?.port())
     }
 
-    /// Has every connection answered, at most `connections_max` at the same time: the others wait for one of them to
-    /// end. Runs until it is dropped, which ends open connections.
+    /// Has every connection answered, at most `connections_max` at the same time: one more ends the oldest. If they
+    /// waited instead, idle connections of any pod would keep others from an answer, such as the kubelet's probes.
+    /// Runs until it is dropped, which ends open connections.
     pub async fn each<C>(mut self, connections_max: usize, answer: impl Fn(TcpStream) -> C)
     where
         C: Future<Output = ()> + Send + 'static,
     {
         let mut connections = JoinSet::new();
+        let mut by_age: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            while connections.try_join_next().is_some() {}
-            if connections.len() >= connections_max {
-                let _ended = connections.join_next().await;
-            }
             // Retries by itself, for example when no file descriptor is free.
             let (stream, _) = serve::Listener::accept(&mut self.socket).await;
-            connections.spawn(answer(stream));
+            while connections.try_join_next().is_some() {}
+            by_age.retain(|connection| !connection.is_finished());
+            if by_age.len() >= connections_max
+                && let Some(oldest) = by_age.pop_front()
+            {
+                oldest.abort();
+            }
+            by_age.push_back(connections.spawn(answer(stream)));
         }
     }
 

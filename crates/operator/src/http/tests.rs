@@ -60,21 +60,49 @@ async fn a_port_in_use_is_named() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_bound_wait_and_none_outlives_the_server() {
+async fn one_connection_too_many_ends_the_oldest_and_none_outlives_the_server() {
     let listener = Listener::open(0).await.unwrap();
     let port = listener.port().unwrap();
-    let server = tokio::spawn(listener.each(1, |mut stream| async move {
+    let server = tokio::spawn(listener.each(2, |mut stream| async move {
         stream.write_u8(1).await.unwrap();
         // Until the other end closes.
         let _closed = stream.read_u8().await;
     }));
-    let connect = || TcpStream::connect(("127.0.0.1", port));
-    let (mut first, mut second) = (connect().await.unwrap(), connect().await.unwrap());
-    assert_eq!(first.read_u8().await.unwrap(), 1);
-    let waits = tokio::time::timeout(Duration::from_millis(100), second.read_u8()).await;
+    let connect = async || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), 1);
+        stream
+    };
+    let mut oldest = connect().await;
+    drop(connect().await);
+    let mut kept = connect().await;
+    // The one that ended made room, or the oldest did: from here on two are open.
+    let _newer = connect().await;
+    assert!(oldest.read_u8().await.is_err());
+    let waits = tokio::time::timeout(Duration::from_millis(100), kept.read_u8()).await;
     assert!(waits.is_err(), "{waits:?}");
-    drop(first);
-    assert_eq!(second.read_u8().await.unwrap(), 1);
     server.abort();
-    assert!(second.read_u8().await.is_err());
+    assert!(kept.read_u8().await.is_err());
+}
+
+/// The kubelet waits for a second, and restarts the container after three.
+#[tokio::test]
+async fn idle_connections_do_not_hold_up_a_probe() {
+    let listener = Listener::open(0).await.unwrap();
+    let port = listener.port().unwrap();
+    let server = tokio::spawn(listener.serve(routes("GET", [("/livez", get("alive\n"))])));
+    let mut idle = Vec::new();
+    for _ in 0..4 * CONNECTIONS_MAX {
+        idle.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+    }
+    let mut probe = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    probe.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    probe.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("\r\n\r\nalive\n"), "{answer}");
+    // It did not wait until the others had been served, or had run out of time.
+    let newest = idle.last_mut().unwrap().read_u8();
+    let newest = tokio::time::timeout(Duration::from_millis(100), newest).await;
+    assert!(newest.is_err(), "{newest:?}");
+    server.abort();
 }
