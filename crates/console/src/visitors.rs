@@ -2,8 +2,9 @@
 //!
 //! A person who has signed in is identified by the id of a session, until a fixed time. A person whose token a proxy or
 //! a program sends is identified by the token, as long as requests come. Both are stored as hashes, so that the time of
-//! a lookup reveals nothing. The number of visitors is limited, in total and for each person, so that one person cannot
-//! keep all others out. Times count from the start of the console.
+//! a lookup reveals nothing. The number of visitors is limited, in total and for each person. At the limit, whoever has
+//! most visitors makes room, so that nobody can keep others out: one person, or all service accounts of a namespace,
+//! which its users create as they like. Times count from the start of the console.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -67,9 +68,11 @@ impl<V> Default for Visitors<V> {
     }
 }
 
-/// There is no room for another visitor.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Full;
+/// Returns whom the person shares their visits with: the service accounts of the same namespace.
+fn group_of(person: &str) -> &str {
+    let account = person.strip_prefix("system:serviceaccount:");
+    account.and_then(|account| account.split(':').next()).unwrap_or(person)
+}
 
 impl<V> Visitors<V> {
     /// Returns the visitor with this credential, if known.
@@ -79,29 +82,43 @@ impl<V> Visitors<V> {
         Some(&known.visitor)
     }
 
-    /// Adds a visitor, and returns the earlier visitor of the same person that had to make room.
-    ///
-    /// # Errors
-    /// Returns [`Full`] if there is no room.
+    /// Adds a visitor, and returns the one that had to make room.
     pub fn enter(
         &mut self,
         credential: Credential<'_>,
         person: &str,
         visitor: V,
         now: Duration,
-    ) -> Result<Option<V>, Full> {
-        let of_one = self.known.iter().filter(|(_, it)| it.person == person);
-        let is_many = of_one.clone().count() >= OF_ONE_MAX;
-        let oldest = of_one.min_by_key(|(_, it)| it.seen).map(|(mark, _)| *mark);
-        let left = oldest.filter(|_| is_many).and_then(|mark| self.leave(mark));
-        if self.known.len() >= VISITORS_MAX {
-            return Err(Full);
-        }
+    ) -> Option<V> {
+        let of_one = self.known.values().filter(|it| it.person == person).count();
+        let left = if of_one >= OF_ONE_MAX {
+            self.end_longest_idle(|it| it.person == person)
+        } else if self.known.len() >= VISITORS_MAX {
+            let largest = self.largest_group();
+            self.end_longest_idle(|it| Some(group_of(&it.person)) == largest.as_deref())
+        } else {
+            None
+        };
         let is_session = matches!(credential, Credential::Session(_));
         let person = person.to_owned();
         let known = Known { person, is_session, since: now, seen: now, visitor };
         let before = self.known.insert(Mark::of(credential), known);
-        Ok(left.or(before.map(|known| known.visitor)))
+        left.or(before.map(|known| known.visitor))
+    }
+
+    fn end_longest_idle(&mut self, is_meant: impl Fn(&Known<V>) -> bool) -> Option<V> {
+        let meant = self.known.iter().filter(|(_, it)| is_meant(it));
+        let mark = meant.min_by_key(|(_, it)| it.seen).map(|(mark, _)| *mark)?;
+        self.leave(mark)
+    }
+
+    /// Returns the group with most visitors.
+    fn largest_group(&self) -> Option<String> {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for known in self.known.values() {
+            *counts.entry(group_of(&known.person)).or_default() += 1;
+        }
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(group, _)| group.to_owned())
     }
 
     /// Forgets a visitor.
@@ -145,7 +162,7 @@ mod tests {
     fn a_session_ends_at_its_time_however_much_it_is_used() {
         let mut visitors = Visitors::default();
         let mark = Mark::of(session("one"));
-        assert_eq!(visitors.enter(session("one"), "jane", 1, MINUTE), Ok(None));
+        assert_eq!(visitors.enter(session("one"), "jane", 1, MINUTE), None);
         for minutes in 1..=480 {
             assert_eq!(visitors.find(mark, minutes * MINUTE), Some(&1), "{minutes}");
         }
@@ -160,7 +177,7 @@ mod tests {
     fn whom_a_token_brings_is_known_as_long_as_it_asks() {
         let mut visitors = Visitors::default();
         let token = Credential::Token("one");
-        visitors.enter(token, "jane", 1, MINUTE).unwrap();
+        visitors.enter(token, "jane", 1, MINUTE);
         assert_eq!(visitors.find(Mark::of(session("one")), MINUTE), None, "it is no session");
         for minutes in (1..2_000).step_by(9) {
             assert_eq!(visitors.find(Mark::of(token), minutes * MINUTE), Some(&1));
@@ -171,30 +188,28 @@ mod tests {
     #[test]
     fn who_leaves_is_known_no_more() {
         let mut visitors = Visitors::default();
-        visitors.enter(session("one"), "jane", 1, MINUTE).unwrap();
+        visitors.enter(session("one"), "jane", 1, MINUTE);
         assert_eq!(visitors.leave(Mark::of(session("two"))), None);
         assert_eq!(visitors.leave(Mark::of(session("one"))), Some(1));
         assert_eq!(visitors.find(Mark::of(session("one")), MINUTE), None);
     }
 
     #[test]
-    fn nobody_takes_the_place_of_another_person() {
+    fn nobody_keeps_others_out() {
         let mut visitors = Visitors::default();
         let now = |number: usize| Duration::from_secs(number.try_into().unwrap());
         for number in 0..20 {
             let left = visitors.enter(session(&format!("j{number}")), "jane", number, now(number));
-            assert_eq!(
-                left,
-                Ok(number.checked_sub(OF_ONE_MAX)),
-                "the one not seen for longest goes"
-            );
+            assert_eq!(left, number.checked_sub(OF_ONE_MAX), "the one not seen for longest goes");
         }
         assert_eq!(visitors.len(), OF_ONE_MAX);
-        for number in OF_ONE_MAX..VISITORS_MAX {
-            let person = number.to_string();
-            visitors.enter(session(&person), &person, number, now(30)).unwrap();
+        for number in OF_ONE_MAX..2 * VISITORS_MAX {
+            let person = format!("system:serviceaccount:team:{number}");
+            let left = visitors.enter(session(&person), &person, number, now(30 + number));
+            let made_room = number.checked_sub(VISITORS_MAX - OF_ONE_MAX);
+            assert_eq!(left, made_room.filter(|it| *it >= OF_ONE_MAX), "{number}");
+            assert_eq!(visitors.find(Mark::of(session("j19")), now(31)), Some(&19), "{number}");
         }
-        assert_eq!(visitors.enter(session("x"), "x", 0, now(31)), Err(Full));
-        assert_eq!(visitors.enter(session("j"), "jane", 0, now(31)), Ok(Some(12)));
+        assert_eq!(visitors.len(), VISITORS_MAX);
     }
 }

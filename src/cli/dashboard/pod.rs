@@ -34,9 +34,9 @@ use crate::cli::connection::Connection;
 use clients::flink::access::Access;
 use console::gate::Credential;
 use console::page::sign_in::Reason;
-use console::visitors::{Full, Mark, Visitors};
+use console::visitors::{Mark, Visitors};
 
-/// Maximum number of connections; more wait until one ends.
+/// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 256;
 /// Maximum number of live pages, and of those of single resources among them.
 const LIVE_MAX: usize = 96;
@@ -253,11 +253,8 @@ impl Pod {
         let credential =
             session.map_or_else(|| Credential::Token(person.token()), Credential::Session);
         let now = self.began.elapsed();
-        let entered = self.visitors().enter(credential, &person.identity(), visitor.clone(), now);
-        match entered {
-            Ok(left) => left.iter().for_each(Visitor::end),
-            Err(Full) => return Err(Refused::SignIn(Reason::Full)),
-        }
+        let left = self.visitors().enter(credential, &person.identity(), visitor.clone(), now);
+        left.iter().for_each(Visitor::end);
         tracing::info!(user = person.name(), "signed in to the console");
         Ok(visitor)
     }

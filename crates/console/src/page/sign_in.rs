@@ -14,10 +14,8 @@ pub enum Reason {
     Wrong,
     /// What was typed cannot be a token.
     Malformed,
-    /// They are no longer known: they signed out, the session has expired, or the pod was replaced.
+    /// They are no longer known: they signed out, the session has expired or made room, or the pod was replaced.
     Ended,
-    /// Too many others have signed in.
-    Full,
 }
 
 impl Reason {
@@ -29,7 +27,6 @@ impl Reason {
             }
             Self::Malformed => "This is not a token: it is empty or contains spaces.",
             Self::Ended => "Your session has ended. Sign in again.",
-            Self::Full => "Too many people are signed in. Try again in a few minutes.",
         })
     }
 }

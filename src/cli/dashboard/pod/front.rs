@@ -108,9 +108,6 @@ impl Pod {
     /// Returns the page for a person without access, which continues at `to`.
     fn refusal(&self, refused: Refused, to: &str) -> Response {
         let (status, page) = match refused {
-            Refused::SignIn(Reason::Full) => {
-                (StatusCode::SERVICE_UNAVAILABLE, sign_in::page(&self.cluster, to, Reason::Full))
-            }
             Refused::SignIn(reason) => {
                 (StatusCode::UNAUTHORIZED, sign_in::page(&self.cluster, to, reason))
             }
