@@ -1,4 +1,9 @@
 //! etcd, API server, controllers and scheduler: their arguments, and the credentials of all parts.
+//!
+//! Other users of the machine reach the ports of a sandbox. Each of them therefore asks for credentials, which are in
+//! files of the sandbox's user.
+
+mod authority;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,6 +32,10 @@ const ETCD_BYTES_MAX: &str = "8589934592";
 /// The kubelet's identity contains the node's name.
 const KUBELET: &str = "kubelet";
 
+/// Files of the authority, and of the certificate and key of the control plane.
+pub(super) const CERTIFICATES: [&str; 3] =
+    ["control-plane-ca.crt", "control-plane.crt", "control-plane.key"];
+
 /// An instance's files and properties, as all parts need them.
 #[derive(Clone, Copy)]
 pub(super) struct Setup<'a> {
@@ -46,7 +55,7 @@ impl Setup<'_> {
     }
 
     fn etcd_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.etcd_ports().0)
+        format!("https://127.0.0.1:{}", self.etcd_ports().0)
     }
 
     fn etcd_ports(&self) -> (u16, u16) {
@@ -57,7 +66,9 @@ impl Setup<'_> {
     }
 
     pub(super) fn etcd(&self) -> Daemon {
-        let (client, peer) = (self.etcd_url(), format!("http://127.0.0.1:{}", self.etcd_ports().1));
+        let (client, peer) =
+            (self.etcd_url(), format!("https://127.0.0.1:{}", self.etcd_ports().1));
+        let [authority, certificate, key] = CERTIFICATES.map(|name| self.file(name));
         self.daemon(
             "etcd",
             options(&[
@@ -68,6 +79,14 @@ impl Setup<'_> {
                 ("listen-peer-urls", &peer),
                 ("initial-advertise-peer-urls", &peer),
                 ("initial-cluster", &format!("sandbox={peer}")),
+                ("client-cert-auth", "true"),
+                ("trusted-ca-file", &authority),
+                ("cert-file", &certificate),
+                ("key-file", &key),
+                ("peer-client-cert-auth", "true"),
+                ("peer-trusted-ca-file", &authority),
+                ("peer-cert-file", &certificate),
+                ("peer-key-file", &key),
                 // An instance does not outlive its machine, so nothing needs to reach the disk.
                 ("unsafe-no-fsync", "true"),
                 // Room for 10,000 FlinkDeployments with their objects and all versions of five minutes.
@@ -78,13 +97,17 @@ impl Setup<'_> {
 
     pub(super) fn api_server(&self) -> Daemon {
         let (host, port) = self.instance.kind.api();
-        let (key, port) = (self.file("signing.key"), port.to_string());
+        let (signing_key, port) = (self.file("signing.key"), port.to_string());
+        let [authority, certificate, key] = CERTIFICATES.map(|name| self.file(name));
         let mut arguments = options(&[
             ("etcd-servers", &self.etcd_url()),
+            ("etcd-cafile", &authority),
+            ("etcd-certfile", &certificate),
+            ("etcd-keyfile", &key),
             ("token-auth-file", &self.file("tokens.csv")),
             ("service-account-issuer", "https://kubernetes.default.svc.cluster.local"),
-            ("service-account-signing-key-file", &key),
-            ("service-account-key-file", &key),
+            ("service-account-signing-key-file", &signing_key),
+            ("service-account-key-file", &signing_key),
             ("authorization-mode", "Node,RBAC"),
             ("allow-privileged", "true"),
             ("advertise-address", &host),
@@ -96,6 +119,8 @@ impl Setup<'_> {
                 ("service-cluster-ip-range", &network.services()),
                 // The node's name is not in DNS.
                 ("kubelet-preferred-address-types", "InternalIP"),
+                ("kubelet-client-certificate", &certificate),
+                ("kubelet-client-key", &key),
             ]),
             Kind::ControlPlane { .. } => options(&[
                 ("service-cluster-ip-range", "10.0.0.0/16"),
@@ -151,7 +176,7 @@ impl Setup<'_> {
         self.file(&format!("{part}.kubeconfig"))
     }
 
-    /// Creates the tokens and the signing key, unless they exist.
+    /// Creates the tokens, the signing key and the certificates, unless they exist.
     pub(super) async fn make_credentials(&self) -> Result<(), Error> {
         let tokens = self.folder.file("tokens.csv");
         if !tokens.exists() {
@@ -162,6 +187,15 @@ impl Setup<'_> {
             let program = self.programs.path("signing-key");
             let pem = run(&mut tokio::process::Command::new(program), SHORT).await?;
             replace(&key, &pem)?;
+        }
+        if CERTIFICATES.iter().any(|name| !self.folder.file(name).exists()) {
+            let made = authority::make().map_err(|error| {
+                Error::Refused(format!("the sandbox's certificates cannot be made: {error}"))
+            })?;
+            let authority::Certificates { authority, certificate, key } = made;
+            for (name, pem) in CERTIFICATES.iter().zip([authority, certificate, key]) {
+                replace(&self.folder.file(name), &pem)?;
+            }
         }
         Ok(())
     }

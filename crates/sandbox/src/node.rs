@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::cgroup::Hierarchies;
 use super::command::{SHORT, find, program, run};
-use super::control_plane::{Setup, options};
+use super::control_plane::{CERTIFICATES, Setup, options};
 use super::error::Error;
 use super::network::{BRIDGE, Network};
 use super::process::{Daemon, Place, ProcessId, entering};
@@ -244,8 +244,12 @@ disabled_plugins = [
             },
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
-            // The kubelet's port is reachable only inside the instance's network.
-            "authentication": { "anonymous": { "enabled": true }, "webhook": { "enabled": false } },
+            // Only the control plane has the certificate.
+            "authentication": {
+                "anonymous": { "enabled": false },
+                "webhook": { "enabled": false },
+                "x509": { "clientCAFile": self.setup.file(CERTIFICATES[0]) },
+            },
             "authorization": { "mode": "AlwaysAllow" },
         })
     }

@@ -35,7 +35,7 @@ fn arguments(kind: Kind, part: &str) -> String {
 fn whole_cluster_listens_on_its_own_network() {
     let kind = Kind::Full { network: Network::new(10, 200) };
     expect![[r#"
-        --etcd-servers=http://127.0.0.1:2379
+        --etcd-servers=https://127.0.0.1:2379
         --token-auth-file=DIR/tokens.csv
         --service-account-issuer=https://kubernetes.default.svc.cluster.local
         --service-account-signing-key-file=DIR/signing.key
@@ -57,15 +57,15 @@ fn control_plane_alone_listens_on_loopback_ports_only() {
     let api_server = arguments(kind.clone(), "API server");
     assert!(api_server.contains("--bind-address=127.0.0.1\n"));
     assert!(api_server.contains("--secure-port=1001\n"));
-    assert!(api_server.contains("--etcd-servers=http://127.0.0.1:1002\n"));
+    assert!(api_server.contains("--etcd-servers=https://127.0.0.1:1002\n"));
     expect![[r#"
         --name=sandbox
         --data-dir=DIR/etcd
-        --listen-client-urls=http://127.0.0.1:1002
-        --advertise-client-urls=http://127.0.0.1:1002
-        --listen-peer-urls=http://127.0.0.1:1003
-        --initial-advertise-peer-urls=http://127.0.0.1:1003
-        --initial-cluster=sandbox=http://127.0.0.1:1003
+        --listen-client-urls=https://127.0.0.1:1002
+        --advertise-client-urls=https://127.0.0.1:1002
+        --listen-peer-urls=https://127.0.0.1:1003
+        --initial-advertise-peer-urls=https://127.0.0.1:1003
+        --initial-cluster=sandbox=https://127.0.0.1:1003
         --unsafe-no-fsync=true
         --quota-backend-bytes=8589934592
     "#]]
