@@ -1,11 +1,15 @@
 //! Requests directly to the REST endpoint, over the process's connection pool.
 
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{CONTENT_TYPE, HOST},
 };
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::Instant;
 
 use super::secure::Secure;
@@ -57,8 +61,31 @@ pub(super) fn pool(
         .connect_timeout(CONNECT_DEADLINE)
         .pool_idle_timeout(POOL_IDLE)
         .pool_max_idle_per_host(POOL_IDLE_CONNECTIONS)
+        .dns_resolver(Arc::new(InCluster))
         .tcp_nodelay(true);
     trusting(builder).build().map_err(|error| format!("HTTP client: {}", innermost(&error)))
+}
+
+/// Looks the Service of a JobManager up as one of the cluster alone. While it does not exist, its short name
+/// `NAME-rest.NAMESPACE` would be asked for outside, where namespaces such as `dev` and `shop` are domains.
+struct InCluster;
+
+impl Resolve for InCluster {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let host = name_to_look_up(name.as_str());
+            let found: Vec<_> = lookup_host((&*host, 0)).await?.collect();
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// Returns the name by which to look a host up. Certificates and `Host` keep the short one, as in the Java operator.
+fn name_to_look_up(host: &str) -> Cow<'_, str> {
+    let is_service = host
+        .split_once('.')
+        .is_some_and(|(service, namespace)| service.ends_with("-rest") && !namespace.contains('.'));
+    if is_service { format!("{host}.svc").into() } else { host.into() }
 }
 
 /// Parses `Name:value` lines.
@@ -147,13 +174,14 @@ impl Direct {
 
     /// Returns whether the port accepts a connection.
     pub(super) async fn is_up(&self, within: Duration) -> bool {
-        let Some(address) = url::Url::parse(&self.base_url)
+        let Some((host, port)) = url::Url::parse(&self.base_url)
             .ok()
             .and_then(|url| Some((url.host_str()?.to_owned(), url.port_or_known_default()?)))
         else {
             return false;
         };
-        let connected = tokio::time::timeout(within, tokio::net::TcpStream::connect(address)).await;
+        let address = (&*name_to_look_up(&host), port);
+        let connected = tokio::time::timeout(within, TcpStream::connect(address)).await;
         matches!(connected, Ok(Ok(_)))
     }
 }
@@ -205,4 +233,18 @@ pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
         innermost = source;
     }
     innermost.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_of_a_job_manager_is_never_looked_up_outside_of_the_cluster() {
+        assert_eq!(name_to_look_up("orders-rest.dev"), "orders-rest.dev.svc");
+        for other in ["localhost", "10.0.0.1", "flink.example", "orders-rest.dev.svc", "a.b-rest.c"]
+        {
+            assert_eq!(name_to_look_up(other), other);
+        }
+    }
 }
