@@ -69,6 +69,13 @@ const CASES: &[&[&str]] = &[
     &["webhook.create=true,webhook.validator.create=false,webhook.serviceLabels.team=data"],
     &["webhook.create=true,webhook.mutator.create=false"],
     &["dashboard.enabled=true"],
+    &["networkPolicy.create=true"],
+    &[
+        "networkPolicy.create=true,metrics.port=9249,webhook.create=true,dashboard.enabled=true",
+        "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
+    ],
+    &["jobNamespaces={shop}"],
+    &["jobNamespaces={shop,risk},watchNamespaces={shop},jobServiceAccount.create=false"],
     &[
         "dashboard.enabled=true,dashboard.port=8080,dashboard.clusterName=lab,dashboard.serviceLabels.team=data",
         "watchNamespaces={shop},nameOverride=mine,webhook.create=true,rbac.operatorRole.create=false",

@@ -35,7 +35,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- /* Namespaces of jobs, as a list in JSON. */ -}}
 {{- define "operator.jobNamespaces" -}}
-{{ .Values.watchNamespaces | default (list .Release.Namespace) | toJson }}
+{{ concat .Values.watchNamespaces .Values.jobNamespaces | uniq | toJson }}
 {{- end }}
 
 {{- /* Name of the configuration file that is used: config.yaml, unless it is empty and the other one is not. */ -}}
@@ -143,9 +143,26 @@ flink-conf.yaml
 {{- end }}
 
 {{- define "operator.leaderRules" -}}
+{{- $name := include "operator.name" . }}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch, create, update, patch]
+  # A name cannot limit what is created.
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  {{- if not (include "operator.elects" .) }}
+  resourceNames:
+    - {{ $name }}
+    {{- range until (int .Values.sharding.shards) }}
+    - {{ $name }}-{{ . }}-of-{{ $.Values.sharding.shards }}
+    {{- end }}
+  {{- end }}
+  verbs: [get, list, watch, update, patch]
+{{- end }}
+
+{{- /* Not empty if the configuration itself names the Lease by which the pods elect a leader. */ -}}
+{{- define "operator.elects" -}}
+{{- if and (include "operator.configured" (list . `kubernetes\.operator\.leader-election\.lease-name\s*:`)) (include "operator.configured" (list . `kubernetes\.operator\.leader-election\.enabled\s*:\s*true\s*$`)) }}true{{ end -}}
 {{- end }}
 
 {{- /* Name of the webhook's Service, and of the Secret of its own certificate. */ -}}

@@ -58,7 +58,7 @@ fn operator() -> String {
         (
             "leader election and sharding (`--lease-name`, `--shards`)",
             "its own namespace",
-            rules::leader(),
+            rules::leader(&["NAME".to_owned(), "NAME-SHARD-of-SHARDS".to_owned()]),
         ),
         ("`--shards` with `--all-namespaces`", "the cluster", rules::namespaces()),
         ("node notices (`rbac.nodesRule.create`)", "the cluster", rules::nodes()),

@@ -110,6 +110,11 @@ pub fn convert(release: &Release) -> Converted {
     {
         converted.values = values;
     }
+    // Its chart creates the jobs' account in its own namespace if it watches them all, and jobs may run there.
+    let is_empty = |name: &str| converted.values.get(name).is_none_or(|value| value == &json!([]));
+    if is_empty("watchNamespaces") {
+        converted.values.insert("jobNamespaces".to_owned(), json!([release.namespace]));
+    }
     converted
 }
 

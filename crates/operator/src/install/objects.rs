@@ -1,9 +1,12 @@
 //! The objects of an installation. The Helm chart in `helm/` creates the same; a test compares the two.
 
+use std::iter;
+
 use serde_json::{Map, Value, json};
 
 use super::rules;
 use super::values::{Named, OperatorPod, ServiceAccount, Values};
+use ::election::shard::lease_name;
 
 /// Name of the chart, of the operator's Deployment and of its container.
 pub const NAME: &str = "kubectl-flink-operator";
@@ -11,6 +14,9 @@ pub const NAME: &str = "kubectl-flink-operator";
 const CONFIGURATION: &str = "/opt/flink/conf";
 /// Where jars of session jobs are kept by default.
 const ARTIFACTS: &str = "/opt/flink/artifacts";
+/// Maximum size of what is kept there, and below /tmp: the node's disk is everyone's.
+const ARTIFACTS_MAX: &str = "8Gi";
+const TMP_MAX: &str = "1Gi";
 /// Holds the operator's configuration.
 pub const CONFIG_MAP: &str = "flink-operator-config";
 /// Options that set the log levels and the watched namespaces.
@@ -56,6 +62,7 @@ impl Release<'_> {
         }
         objects.extend(self.webhook_access());
         objects.extend(self.dashboard_service());
+        objects.extend(self.network_policy());
         objects.push(self.deployment());
         // Last, so that they are deleted first: a webhook that does not answer may hold up everyone.
         objects.extend(self.webhook_configurations());
@@ -79,12 +86,22 @@ impl Release<'_> {
         })
     }
 
-    /// Returns the namespaces of jobs.
+    /// Returns the namespaces for which the jobs' account is created. That of the operator is not one by itself: a job
+    /// there could use the operator's account.
     fn job_namespaces(&self) -> Vec<&str> {
-        match self.values.watch_namespaces.as_slice() {
-            [] => vec![self.namespace],
-            watched => watched.iter().map(String::as_str).collect(),
+        let Values { watch_namespaces, job_namespaces, .. } = self.values;
+        let further = job_namespaces.iter().filter(|name| !watch_namespaces.contains(name));
+        watch_namespaces.iter().chain(further).map(String::as_str).collect()
+    }
+
+    /// Returns the names of the Leases that the pods hold; none if the configuration names another one.
+    fn leases(&self) -> Vec<String> {
+        if self.configuration_elects() {
+            return vec![];
         }
+        let shards = u16::try_from(self.values.sharding.shards).unwrap_or_default();
+        let of_shards = (0..shards).map(|shard| lease_name(self.name(), shard, shards));
+        iter::once(self.name().to_owned()).chain(of_shards).collect()
     }
 
     pub(super) fn metadata(&self, name: &str, namespace: Option<&str>) -> Map<String, Value> {
@@ -137,19 +154,18 @@ impl Release<'_> {
             rules.extend(rules::keytabs());
         }
         if self.values.watch_namespaces.is_empty() {
-            rules.extend(rules::leader());
             if self.values.sharding.shards > 0 {
                 rules.extend(rules::namespaces());
             }
             add(None, role, binding, &rules);
-            return objects;
         }
-        for namespace in self.job_namespaces() {
+        for namespace in &self.values.watch_namespaces {
             add(Some(namespace), role, binding, &rules);
         }
         let of_leader =
             |named: &Named| Named { name: format!("{}-leader", named.name), ..named.clone() };
-        add(Some(self.namespace), &of_leader(role), &of_leader(binding), &rules::leader());
+        let rules = rules::leader(&self.leases());
+        add(Some(self.namespace), &of_leader(role), &of_leader(binding), &rules);
         objects
     }
 
@@ -247,6 +263,36 @@ impl Release<'_> {
         })
     }
 
+    /// Returns the policy that admits nobody but those who need a port. Probes come from the node itself.
+    fn network_policy(&self) -> Option<Value> {
+        let Values { network_policy, metrics, webhook, dashboard, .. } = self.values;
+        let open = [
+            (METRICS, metrics.port.is_some(), &network_policy.metrics_from),
+            ("webhook", webhook.create, &network_policy.webhook_from),
+            ("dashboard", dashboard.enabled, &network_policy.dashboard_from),
+        ];
+        let rule = |(port, _, from): &(&str, bool, &Vec<Map<String, Value>>)| {
+            let mut rule = json!({"ports": [{"port": port}]});
+            if !from.is_empty() {
+                rule["from"] = json!(from);
+            }
+            rule
+        };
+        let rules: Vec<Value> = open.iter().filter(|(_, is_open, _)| *is_open).map(rule).collect();
+        network_policy.create.then(|| {
+            json!({
+                "apiVersion": "networking.k8s.io/v1",
+                "kind": "NetworkPolicy",
+                "metadata": self.metadata(self.name(), Some(self.namespace)),
+                "spec": {
+                    "podSelector": {"matchLabels": {"app.kubernetes.io/name": self.name()}},
+                    "policyTypes": ["Ingress"],
+                    "ingress": rules,
+                },
+            })
+        })
+    }
+
     fn deployment(&self) -> Value {
         let Values { operator_pod, replicas, strategy, .. } = self.values;
         let mut metadata = self.metadata(self.name(), Some(self.namespace));
@@ -288,8 +334,8 @@ impl Release<'_> {
             ..
         } = operator_pod;
         let mut volumes = vec![
-            json!({"name": "artifacts", "emptyDir": {}}),
-            json!({"name": "tmp", "emptyDir": {}}),
+            json!({"name": "artifacts", "emptyDir": {"sizeLimit": ARTIFACTS_MAX}}),
+            json!({"name": "tmp", "emptyDir": {"sizeLimit": TMP_MAX}}),
         ];
         if self.values.default_configuration.create {
             volumes.push(json!({"name": "configuration", "configMap": {"name": CONFIG_MAP}}));

@@ -98,13 +98,20 @@ pub fn keytabs() -> Vec<Value> {
     })]
 }
 
-/// The permissions of the operator in its own namespace: the Lease of the leader, and those of shards.
-pub fn leader() -> Vec<Value> {
-    vec![json!({
-        "apiGroups": ["coordination.k8s.io"],
+/// The permissions of the operator in its own namespace: the Lease of the leader, and those of shards. Without names,
+/// all Leases of the namespace.
+pub fn leader(names: &[String]) -> Vec<Value> {
+    let groups = ["coordination.k8s.io"];
+    let mut held = json!({
+        "apiGroups": groups,
         "resources": ["leases"],
-        "verbs": ["get", "list", "watch", "create", "update", "patch"],
-    })]
+        "verbs": ["get", "list", "watch", "update", "patch"],
+    });
+    if !names.is_empty() {
+        held["resourceNames"] = json!(names);
+    }
+    // A name cannot limit what is created.
+    vec![json!({"apiGroups": groups, "resources": ["leases"], "verbs": ["create"]}), held]
 }
 
 /// The permissions in the operator's namespace of a webhook that creates its own certificate: to keep it.

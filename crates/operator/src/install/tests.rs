@@ -78,6 +78,45 @@ fn watched_namespaces_have_roles_of_their_own_and_the_lease_is_in_the_operators(
     .assert_debug_eq(&names);
 }
 
+/// A job there could use the operator's account.
+#[test]
+fn jobs_have_no_account_in_the_operators_namespace() {
+    let of_jobs = |sets: &[&str]| {
+        let mut names = names(&objects(sets));
+        names.retain(|name| name.contains("/flink") && !name.contains("/flink-operator"));
+        names
+    };
+    assert_eq!(of_jobs(&[]), [""; 0]);
+    let named = of_jobs(&["jobNamespaces={shop}"]);
+    assert_eq!(
+        named,
+        ["ServiceAccount shop/flink", "Role shop/flink", "RoleBinding shop/flink-role-binding"]
+    );
+}
+
+/// The Leases of others, such as kube-scheduler's, are none of its business.
+#[test]
+fn leases_are_those_of_its_own_namespace_and_names() {
+    for sets in [&[][..], &["watchNamespaces={shop}"], &["sharding.shards=2"]] {
+        let rules: Vec<(Value, Value)> = objects(sets)
+            .iter()
+            .flat_map(|object| {
+                let rules = object["rules"].as_array().cloned().unwrap_or_default();
+                rules.into_iter().map(|rule| (object["metadata"].clone(), rule))
+            })
+            .filter(|(_, rule)| rule["resources"] == json!(["leases"]))
+            .collect();
+        assert_eq!(rules.len(), 2, "{sets:?}");
+        for (metadata, rule) in rules {
+            assert_eq!(metadata["namespace"], "flink-operator", "{sets:?}");
+            let names = rule["resourceNames"].as_array().map_or(0, Vec::len);
+            let is_named =
+                if sets.contains(&"sharding.shards=2") { names == 3 } else { names == 1 };
+            assert!(is_named || rule["verbs"] == json!(["create"]), "{rule}");
+        }
+    }
+}
+
 #[test]
 fn people_are_asked_about_only_where_they_see_the_console() {
     let of_console = |sets: &[&str]| {
@@ -337,7 +376,7 @@ fn values_reach_the_pod() {
     assert_eq!(container["image"], "registry.example/flink@sha256:12");
     assert_eq!(pod["priorityClassName"], "high");
     assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
-    assert_eq!(container["resources"], json!({"limits": {"memory": "64Mi"}}));
+    assert_eq!(container["resources"]["limits"], json!({"memory": "64Mi"}));
     assert_eq!(container["ports"][1], json!({"name": "metrics", "containerPort": 9249}));
     assert!(container["args"].to_string().contains(r#""--metrics-port","9249""#), "{container}");
     assert_eq!(deployment["spec"]["template"]["metadata"]["labels"]["team"], "data");

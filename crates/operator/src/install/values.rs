@@ -18,6 +18,8 @@ type WithoutEffect = Option<Value>;
 pub struct Values {
     /// Namespaces to watch; empty means the whole cluster.
     pub watch_namespaces: Vec<String>,
+    /// More namespaces for which the jobs' service account and permissions are created.
+    pub job_namespaces: Vec<String>,
     /// Name of the operator's Deployment, instead of the chart's.
     pub name_override: String,
     /// Name of service accounts, roles and bindings whose own name is empty; empty means the operator's.
@@ -49,6 +51,7 @@ pub struct Values {
     pub flink_rest: FlinkRest,
     pub webhook: Webhook,
     pub dashboard: Dashboard,
+    pub network_policy: NetworkPolicy,
     pub default_configuration: DefaultConfiguration,
     pub logging: Logging,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -204,6 +207,19 @@ pub struct OperatorPod {
     log4j_console: WithoutEffect,
     #[serde(rename = "log4j-operator.properties", skip_serializing_if = "Option::is_none")]
     log4j_operator: WithoutEffect,
+}
+
+/// Who may connect to the operator's pods. The kubelet's probes need no rule.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct NetworkPolicy {
+    pub create: bool,
+    /// Peers that may read the metrics; empty means any.
+    pub metrics_from: Vec<Map<String, Value>>,
+    /// Peers that may call the webhook, such as the addresses of the API server; empty means any.
+    pub webhook_from: Vec<Map<String, Value>>,
+    /// Peers that may open the console; empty means any.
+    pub dashboard_from: Vec<Map<String, Value>>,
 }
 
 /// Entries that are only used if `create` is true.
@@ -396,6 +412,7 @@ impl Default for Values {
     fn default() -> Self {
         Self {
             watch_namespaces: Vec::new(),
+            job_namespaces: Vec::new(),
             name_override: String::new(),
             fullname_override: String::new(),
             image: Image::default(),
@@ -404,7 +421,13 @@ impl Default for Values {
             sharding: Sharding::default(),
             strategy: map(json!({"type": "Recreate"})),
             rbac: Rbac::default(),
-            operator_pod: OperatorPod::default(),
+            operator_pod: OperatorPod {
+                resources: map(json!({
+                    "requests": {"cpu": "100m", "memory": "128Mi"},
+                    "limits": {"memory": "2Gi"},
+                })),
+                ..OperatorPod::default()
+            },
             operator_service_account: ServiceAccount {
                 create: true,
                 annotations: Map::new(),
@@ -434,6 +457,7 @@ impl Default for Values {
             flink_rest: FlinkRest::default(),
             webhook: Webhook::default(),
             dashboard: Dashboard::default(),
+            network_policy: NetworkPolicy::default(),
             default_configuration: DefaultConfiguration::default(),
             logging: Logging::default(),
             jvm_args: None,

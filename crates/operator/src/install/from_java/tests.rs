@@ -36,6 +36,8 @@ fn what_the_java_operators_chart_does_by_itself_is_taken_over() {
             kubernetes.operator.metrics.reporter.slf4j.interval: 5 MINUTE
             kubernetes.operator.reconcile.interval: 15 s
             kubernetes.operator.observer.progress-check.interval: 5 s
+        jobNamespaces:
+        - flink
         ---
         webhook.create: true, here false
         webhook.failurePolicy: "Fail", here "Ignore"
@@ -196,8 +198,8 @@ fn of_two_configurations_the_one_that_was_in_force_is_taken_over() {
 
 #[test]
 fn a_value_of_no_chart_is_named() {
-    let converted = convert(&release("networkPolicy: {create: true}\nreplicas: 2\n"));
-    assert_eq!(converted.unknown, ["networkPolicy"]);
+    let converted = convert(&release("podDisruptionBudget: {create: true}\nreplicas: 2\n"));
+    assert_eq!(converted.unknown, ["podDisruptionBudget"]);
     assert_eq!(converted.values["replicas"], 2);
 }
 
