@@ -45,7 +45,7 @@ judge() {
     patch=$root/tests/mutations/$id.patch
     test=$(field Test "$patch")
     package=kubectl-flink
-    for crate in lifecycle blue-green; do
+    for crate in lifecycle blue-green clients; do
         ! grep -rqw "fn ${test##*::}" "crates/$crate/tests" || package=kubectl-flink-$crate
     done
     git -C "$scratch" apply "$patch"

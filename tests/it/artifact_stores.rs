@@ -40,7 +40,7 @@ async fn fetch_as(
     operator.overlay(&operator_options.iter().copied().collect());
     let mut job = operator.clone();
     job.overlay(&job_options.iter().copied().collect());
-    let fetched = fetch(&Request::from_config(uri, &operator, &job).unwrap()).await?;
+    let fetched = fetch(&Request::from_config("shop", uri, &operator, &job).unwrap()).await?;
     Ok((fetched, folder))
 }
 

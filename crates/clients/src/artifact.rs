@@ -6,7 +6,7 @@
 //! [`Error`] never contains a credential.
 //!
 //! ```text
-//! Request::from_config(uri, operator: &FlinkConfig, job: &FlinkConfig) -> Result<Request, Error>
+//! Request::from_config(namespace, uri, operator: &FlinkConfig, job: &FlinkConfig) -> Result<Request, Error>
 //!     operator: what administrators set for the namespace, `OperatorConfig::defaults(..)`
 //!     job:      the effective configuration of the session job
 //! fetch(&Request) -> Result<Fetched, Error>
@@ -23,6 +23,7 @@ mod local;
 mod object;
 mod request;
 mod sink;
+mod source;
 pub mod storage;
 mod uri;
 
@@ -68,7 +69,7 @@ pub async fn fetch(request: &Request) -> Result<Fetched, Error> {
 }
 
 async fn fetch_from(scheme: Scheme, request: &Request) -> Result<Fetched, Error> {
-    let cache = Cache::of(scheme, request);
+    let cache = Cache::of(scheme, request)?;
     let cached = match &cache {
         Some(cache) => cache.find(request).await,
         None => None,

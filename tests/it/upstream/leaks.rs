@@ -76,7 +76,7 @@ async fn flink_35192_no_temporary_file_outlives_its_use() {
     .into_iter()
     .collect();
     let uri = format!("file://{}", jar.display());
-    let request = Request::from_config(&uri, &config, &config).unwrap();
+    let request = Request::from_config("shop", &uri, &config, &config).unwrap();
     let files = || {
         let entries = std::fs::read_dir(&store).unwrap().flatten();
         entries.filter(|entry| entry.path().is_file()).count()
@@ -104,7 +104,7 @@ async fn flink_35192_no_temporary_file_outlives_its_use() {
             config.set(format!("{prefix}.{key}"), *value);
         }
         let uri = format!("http://{address}/{name}");
-        Request::from_config(&uri, &config, &config).unwrap()
+        Request::from_config("shop", &uri, &config, &config).unwrap()
     };
     let sum = format!("sha256:{}", "0".repeat(64));
     let failing = [

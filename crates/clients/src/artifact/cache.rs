@@ -1,8 +1,8 @@
 //! Previously downloaded jars on the operator's disk.
 //!
-//! A copy is used only if its source, asked with the same credentials as for a download, confirms that it is current:
-//! the cache shortens transfers and gives no one additional access. An unreadable copy is treated as missing, and a
-//! folder that cannot be written to as no cache.
+//! A copy is used only in the namespace it was fetched for, and only if the source it came from ([`source`]), asked as for
+//! a download, confirms that it is current: the cache shortens transfers and gives no one additional access. An
+//! unreadable copy is treated as missing, and a folder that cannot be written to as no cache.
 
 use std::fs;
 use std::io::Read as _;
@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tempfile::TempPath;
 
+use super::error::Error;
 use super::request::Request;
 use super::sink::{Fetched, hex, temporary_file};
+use super::source;
 use super::uri::{self, Scheme};
 
 /// Maximum number of copies, whatever their size.
@@ -26,7 +28,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 #[derive(Clone)]
 pub(super) struct Cache {
     folder: PathBuf,
-    /// The copy's name without extension: a digest of the URI.
+    /// The copy's name without extension.
     key: String,
     size_max: u64,
 }
@@ -47,13 +49,13 @@ struct Label {
 
 impl Cache {
     /// Returns the cache unless it is disabled. A local file is not worth a copy.
-    pub(super) fn of(scheme: Scheme, request: &Request) -> Option<Self> {
+    pub(super) fn of(scheme: Scheme, request: &Request) -> Result<Option<Self>, Error> {
         let size_max = request.limits.cache_max.bytes();
         if size_max == 0 || scheme == Scheme::File {
-            return None;
+            return Ok(None);
         }
-        let key = hex(&Sha256::digest(request.uri.as_bytes()));
-        Some(Self { folder: request.directory.join("cache"), key, size_max })
+        let key = source::key(scheme, request)?;
+        Ok(Some(Self { folder: request.directory.join("cache"), key, size_max }))
     }
 
     /// Returns the copy under a name of its own, so that the cache may drop it while it is used.

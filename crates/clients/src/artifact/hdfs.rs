@@ -6,6 +6,7 @@ use hdfs_native::{Client, ClientBuilder, HdfsError};
 
 use super::error::Error;
 use super::request::Request;
+use super::source::Source;
 use super::{Body, Opened};
 
 /// Prefix of options that Flink passes to Hadoop.
@@ -53,6 +54,16 @@ pub(super) async fn open(request: &Request, validator: Option<&str>) -> Result<O
         size_bytes: u64::try_from(status.length).ok(),
         validator: Some(current),
     }))
+}
+
+/// Returns which name node would answer the request, and for which user.
+pub(super) fn source(request: &Request) -> Source {
+    // The user is always the operator's, unless an option of the job names another.
+    let mut source = Source::of(true);
+    for (key, value) in request.job.below(HADOOP_PREFIX) {
+        source.add(key.to_owned(), value, false);
+    }
+    source
 }
 
 pub(super) fn client(request: &Request) -> Result<Client, Error> {

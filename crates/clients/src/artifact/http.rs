@@ -13,7 +13,9 @@ use url::{Origin, Url};
 use super::error::{Error, innermost};
 use super::guard::Guard;
 use super::request::Request;
+use super::source::Source;
 use super::{Body, Opened};
+use config::options;
 
 /// Maximum number of redirects; browsers and curl allow at least as many.
 const REDIRECTS_MAX: usize = 10;
@@ -92,6 +94,7 @@ fn user_headers(request: &Request) -> Result<HeaderMap, Error> {
         let header = HeaderName::from_bytes(name.trim().as_bytes());
         let header = header
             .map_err(|_| Error::invalid(request, format!("`{name}` is not a header name")))?;
+        check_own(&header, request)?;
         let mut value = HeaderValue::from_str(value).map_err(|_| {
             Error::invalid(
                 request,
@@ -105,6 +108,46 @@ fn user_headers(request: &Request) -> Result<HeaderMap, Error> {
         headers.insert(header, value);
     }
     Ok(headers)
+}
+
+/// Returns what decides about the answer besides the URI: the headers. [`check_own`] keeps those out that name another
+/// host.
+pub(super) fn source(request: &Request) -> Source {
+    let mut source = Source::of(false);
+    for (name, value) in &request.headers {
+        let key = format!("{}.{name}", options::USER_ARTIFACTS_HTTP_HEADER.key());
+        source.add(key, value, false);
+    }
+    source
+}
+
+/// Refuses headers of a job that belong to the connection or to this program: they would change which host answers, which
+/// version or part of the jar it sends, or where the request ends.
+fn check_own(header: &HeaderName, request: &Request) -> Result<(), Error> {
+    const REFUSED: [&str; 11] = [
+        "host",
+        "connection",
+        "content-length",
+        "expect",
+        "keep-alive",
+        "proxy-connection",
+        "range",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    let name = header.as_str();
+    if REFUSED.contains(&name) || name.starts_with("if-") {
+        return Err(Error::invalid(
+            request,
+            format!(
+                "header `{name}` cannot be set; remove it from `{}`",
+                options::USER_ARTIFACTS_HTTP_HEADER.key()
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// Returns where the response redirects to, if it does; an error if that is not allowed.

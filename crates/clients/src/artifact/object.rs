@@ -19,6 +19,7 @@ use super::error::{Error, innermost};
 use super::guard::Guard;
 use super::http::{self, CONNECT_TIMEOUT, READ_TIMEOUT};
 use super::request::Request;
+use super::source::Source;
 use super::uri::Scheme;
 use super::{Body, Opened};
 
@@ -43,6 +44,15 @@ pub(super) async fn open(
     let stream =
         found.into_stream().map_err(move |error| Error::interrupted(&request, &innermost(&error)));
     Ok(Opened::Body(Body { stream: stream.boxed(), size_bytes, validator }))
+}
+
+/// Returns which store would answer the request, and with whose credentials.
+pub(super) fn source(scheme: Scheme, request: &Request) -> Result<Source, Error> {
+    match scheme {
+        Scheme::Gcs => gcs::source(request),
+        Scheme::Azure => azure::source(&request.url()?, request),
+        Scheme::S3 | Scheme::Http | Scheme::File | Scheme::Hdfs => s3::source(request),
+    }
 }
 
 /// A store that can list page by page.

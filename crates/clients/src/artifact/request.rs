@@ -21,6 +21,8 @@ const SECRET_CHARS_MIN: usize = 4;
 /// A jar to download.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// The namespace of the session job. Nothing that is fetched for one namespace is used for another.
+    pub namespace: String,
     /// `spec.job.jarURI`.
     pub uri: String,
     /// In lower case.
@@ -85,6 +87,7 @@ impl Request {
     /// # Errors
     /// If an option cannot be parsed.
     pub fn from_config(
+        namespace: &str,
         uri: &str,
         operator: &FlinkConfig,
         job: &FlinkConfig,
@@ -92,6 +95,7 @@ impl Request {
         let schemes = operator.get(&options::USER_ARTIFACTS_ALLOWED_SCHEMES)?;
         let checksum = job.find(&options::USER_ARTIFACTS_CHECKSUM)?;
         Ok(Self {
+            namespace: namespace.to_owned(),
             uri: uri.to_owned(),
             allowed_schemes: schemes.iter().map(|scheme| scheme.to_lowercase()).collect(),
             // A switch that cannot be parsed is treated as on, which is the safe side.

@@ -239,6 +239,7 @@ async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, E
 /// Returns a jar's request reduced to how a store is reached. The limits of jars are not used.
 fn request(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Request {
     Request {
+        namespace: String::new(),
         uri: uri.to_owned(),
         allowed_schemes: SCHEMES.iter().map(|&scheme| scheme.to_owned()).collect(),
         // The person who runs the command can reach these addresses anyway.

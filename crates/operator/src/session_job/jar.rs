@@ -46,7 +46,8 @@ async fn fetch(
     let cluster = cluster.ok_or("the session cluster does not exist")?;
     let job = config(resource, cluster, operator)?;
     let operator = operator.defaults(&namespace, cluster.spec.flink_version);
-    let request = Request::from_config(uri, &operator, &job).map_err(|error| tell(&error))?;
+    let request =
+        Request::from_config(&namespace, uri, &operator, &job).map_err(|error| tell(&error))?;
     patience::wait(Box::pin(artifact::fetch(&request))).await.map_err(|error| tell(&error))
 }
 

@@ -10,7 +10,7 @@ fn request(uri: &str, folder: &Path, cache_size: &str) -> Request {
     ]
     .into_iter()
     .collect();
-    Request::from_config(uri, &operator, &FlinkConfig::new()).unwrap()
+    Request::from_config("shop", uri, &operator, &FlinkConfig::new()).unwrap()
 }
 
 fn fetched(folder: &Path, content: &[u8]) -> Fetched {
@@ -22,11 +22,11 @@ fn fetched(folder: &Path, content: &[u8]) -> Fetched {
 
 async fn keep(request: &Request, content: &[u8]) {
     let jar = fetched(&request.directory, content);
-    Cache::of(Scheme::Http, request).unwrap().keep(&jar, "\"v1\"").await;
+    Cache::of(Scheme::Http, request).unwrap().unwrap().keep(&jar, "\"v1\"").await;
 }
 
 async fn find(request: &Request) -> Option<Copy> {
-    Cache::of(Scheme::Http, request).unwrap().find(request).await
+    Cache::of(Scheme::Http, request).unwrap().unwrap().find(request).await
 }
 
 #[tokio::test]
@@ -48,7 +48,8 @@ async fn a_damaged_copy_is_none() {
     let folder = tempfile::tempdir().unwrap();
     let request = request("https://h/a.jar", folder.path(), "1 mb");
     keep(&request, JAR).await;
-    fs::write(Cache::of(Scheme::Http, &request).unwrap().jar(), b"PK\x03\x04 another").unwrap();
+    fs::write(Cache::of(Scheme::Http, &request).unwrap().unwrap().jar(), b"PK\x03\x04 another")
+        .unwrap();
     assert!(find(&request).await.is_none());
 }
 
@@ -86,5 +87,5 @@ async fn the_cache_stays_within_its_size() {
 fn a_size_of_0_turns_the_cache_off() {
     let folder = tempfile::tempdir().unwrap();
     let request = request("https://h/a.jar", folder.path(), "0");
-    assert!(Cache::of(Scheme::Http, &request).is_none());
+    assert!(Cache::of(Scheme::Http, &request).unwrap().is_none());
 }

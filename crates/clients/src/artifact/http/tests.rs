@@ -37,7 +37,7 @@ fn request(uri: &str, options: &[(&str, &str)]) -> (Request, TempDir) {
     for (key, value) in options {
         operator.set(format!("{PREFIX}.{key}"), *value);
     }
-    (Request::from_config(uri, &operator, &operator).unwrap(), folder)
+    (Request::from_config("shop", uri, &operator, &operator).unwrap(), folder)
 }
 
 /// Fetches the URI, and returns the result with the folder that contains it.

@@ -9,10 +9,12 @@ use super::settings::partial;
 use super::{Pinned, client_options, endpoint_url, retries};
 use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
+use crate::artifact::source::Source;
 use config::FlinkConfig;
 
 /// Suffixes of the hosts that belong to Azure: credentials are sent to no others.
 const CLOUDS: [&str; 3] = ["core.windows.net", "core.chinacloudapi.cn", "core.usgovcloudapi.net"];
+const PREFIX: &str = "fs.azure.";
 /// Another endpoint for all accounts, such as that of an emulator.
 const ENDPOINT: &str = "fs.azure.abfs.endpoint";
 const CLIENT_ID: &str = "fs.azure.account.oauth2.client.id";
@@ -62,25 +64,45 @@ impl<'a> Place<'a> {
     }
 }
 
+impl Place<'_> {
+    /// Returns whether the job sets the option to something else than the operator does.
+    fn is_own(&self, key: &str, request: &Request) -> bool {
+        let own = self.find(&request.job, key);
+        own.is_some() && own != self.find(&request.operator, key)
+    }
+
+    /// Returns whether the credentials are the operator's.
+    fn is_operators(&self, request: &Request) -> Result<bool, Error> {
+        let is_own = |key: &&str| self.is_own(key, request);
+        // An id alone is not a credential: Flink's pods may have one for their managed identity.
+        let is_operators = ![ACCOUNT_KEY, SAS, CLIENT_SECRET].iter().any(is_own);
+        if is_operators && is_own(&ENDPOINT) {
+            return Err(Error::invalid(
+                request,
+                format!(
+                    "the job sets its own endpoint (`{ENDPOINT}`) without credentials, and the \
+                     operator's are not sent there"
+                ),
+            ));
+        }
+        Ok(is_operators)
+    }
+}
+
+pub(super) fn source(url: &Url, request: &Request) -> Result<Source, Error> {
+    let is_operators = Place::of(url, request)?.is_operators(request)?;
+    let mut source = Source::of(is_operators);
+    let config = if is_operators { &request.operator } else { &request.job };
+    for (key, value) in config.below(PREFIX) {
+        source.add(format!("{PREFIX}{key}"), value, false);
+    }
+    Ok(source)
+}
+
 pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftAzure>, Error> {
     let place = Place::of(url, request)?;
-    let (job, operator) = (&request.job, &request.operator);
-    let is_own = |key: &&str| {
-        let own = place.find(job, key);
-        own.is_some() && own != place.find(operator, key)
-    };
-    // An id alone is not a credential: Flink's pods may have one for their managed identity.
-    let is_operators = ![ACCOUNT_KEY, SAS, CLIENT_SECRET].iter().any(is_own);
-    if is_operators && is_own(&ENDPOINT) {
-        return Err(Error::invalid(
-            request,
-            format!(
-                "the job sets its own endpoint (`{ENDPOINT}`) without credentials, and the \
-                 operator's are not sent there"
-            ),
-        ));
-    }
-    let config = if is_operators { operator } else { job };
+    let is_operators = place.is_operators(request)?;
+    let config = if is_operators { &request.operator } else { &request.job };
     let builder =
         if is_operators { MicrosoftAzureBuilder::from_env() } else { MicrosoftAzureBuilder::new() };
     let builder = builder
@@ -88,7 +110,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftA
         .with_container_name(place.container)
         .with_retry(retries());
     // Of a job's configuration, only the job's own options are used: the rest comes from the operator.
-    let counts = |key: &str| is_operators || is_own(&key);
+    let counts = |key: &str| is_operators || place.is_own(key, request);
     let (builder, are_complete) = with_credentials(builder, &place, config, counts);
     if !is_operators && !are_complete {
         let wanted = format!("`{CLIENT_ID}` and `{TOKEN_ENDPOINT}`");

@@ -10,14 +10,20 @@ use super::settings::{Names, Settings};
 use super::{Pinned, client_options, endpoint_url, retries};
 use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
+use crate::artifact::source::Source;
 
 const EMAIL: &str = "auth.service.account.email";
 const PRIVATE_KEY: &str = "auth.service.account.private.key";
 const NAMES: Names = Names {
     prefixes: &["fs.gs.", "gs."],
     credentials: &[EMAIL, PRIVATE_KEY],
+    account: EMAIL,
     endpoint: "storage.root.url",
 };
+
+pub(super) fn source(request: &Request) -> Result<Source, Error> {
+    Ok(Settings::of(request, &NAMES)?.source())
+}
 
 pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<GoogleCloudStorage>, Error> {
     let settings = Settings::of(request, &NAMES)?;

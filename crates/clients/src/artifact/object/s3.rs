@@ -9,16 +9,22 @@ use super::settings::{Names, Settings};
 use super::{Pinned, client_options, endpoint_url, retries};
 use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
+use crate::artifact::source::Source;
 
 const ACCESS_KEY: &str = "access.key";
 const SECRET_KEY: &str = "secret.key";
 const NAMES: Names = Names {
     prefixes: &["s3.", "s3a.", "fs.s3a.", "presto.s3.", "fs.s3."],
     credentials: &[ACCESS_KEY, SECRET_KEY, "session.token"],
+    account: ACCESS_KEY,
     endpoint: "endpoint",
 };
 /// Provider for public buckets, which need no credentials.
 const ANONYMOUS: &str = "AnonymousAWSCredentialsProvider";
+
+pub(super) fn source(request: &Request) -> Result<Source, Error> {
+    Ok(Settings::of(request, &NAMES)?.source())
+}
 
 pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>, Error> {
     let settings = Settings::of(request, &NAMES)?;

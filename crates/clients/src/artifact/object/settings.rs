@@ -5,6 +5,7 @@
 
 use crate::artifact::error::Error;
 use crate::artifact::request::Request;
+use crate::artifact::source::Source;
 use config::FlinkConfig;
 
 /// Names of the options of one kind of store.
@@ -13,6 +14,8 @@ pub(super) struct Names {
     pub(super) prefixes: &'static [&'static str],
     /// The rest of the keys, with dots. Hyphens are treated as dots.
     pub(super) credentials: &'static [&'static str],
+    /// The one of them that names the account, and does not change with its secrets.
+    pub(super) account: &'static str,
     pub(super) endpoint: &'static str,
 }
 
@@ -47,6 +50,18 @@ impl<'a> Settings<'a> {
             ));
         }
         Ok(Self { config: operator, names, is_operators: true })
+    }
+
+    /// Returns the options that decide which store answers, and with whose credentials.
+    pub(super) fn source(&self) -> Source {
+        let mut source = Source::of(self.is_operators);
+        for prefix in self.names.prefixes {
+            for (key, value) in self.config.below(prefix) {
+                let is_account = key.replace('-', ".") == self.names.account;
+                source.add(format!("{prefix}{key}"), value, is_account);
+            }
+        }
+        source
     }
 
     /// Returns the value of an option that is set and not empty.

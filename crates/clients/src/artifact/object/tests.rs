@@ -62,7 +62,7 @@ async fn fetch_with(uri: &str, options: &Options<'_>) -> Result<(Fetched, TempDi
     operator.overlay(&options.operator.iter().copied().collect());
     let mut job = operator.clone();
     job.overlay(&options.job.iter().copied().collect());
-    let fetched = fetch(&Request::from_config(uri, &operator, &job).unwrap()).await?;
+    let fetched = fetch(&Request::from_config("shop", uri, &operator, &job).unwrap()).await?;
     Ok((fetched, folder))
 }
 

@@ -13,7 +13,7 @@ fn only_administrators_choose_what_may_be_reached() {
         ("kubernetes.operator.user.artifacts.disallow-restricted-hosts", "false"),
         ("kubernetes.operator.user.artifacts.max-size", "100 gb"),
     ]);
-    let request = Request::from_config("http://h/a.jar", &config(&[]), &job).unwrap();
+    let request = Request::from_config("shop", "http://h/a.jar", &config(&[]), &job).unwrap();
     assert_eq!(request.allowed_schemes, ["https"]);
     assert!(request.refuses_private_addresses);
     assert_eq!(request.limits.size_max.to_string(), "1 gb");
@@ -26,16 +26,16 @@ fn only_administrators_choose_what_may_be_reached() {
 fn an_unreadable_guard_is_on() {
     let operator =
         config(&[("kubernetes.operator.user.artifacts.disallow-restricted-hosts", "perhaps")]);
-    let request = Request::from_config("https://h/a.jar", &operator, &config(&[])).unwrap();
+    let request = Request::from_config("shop", "https://h/a.jar", &operator, &config(&[])).unwrap();
     assert!(request.refuses_private_addresses);
 }
 
 #[test]
 fn schemes_are_compared_without_case() {
     let operator = config(&[("kubernetes.operator.user.artifacts.allowed-schemes", "https;HTTP")]);
-    let request = Request::from_config("http://b/j.jar", &operator, &config(&[])).unwrap();
+    let request = Request::from_config("shop", "http://b/j.jar", &operator, &config(&[])).unwrap();
     assert_eq!(request.scheme().unwrap(), Scheme::Http);
-    let request = Request::from_config("HTTP://b/j.jar", &operator, &config(&[])).unwrap();
+    let request = Request::from_config("shop", "HTTP://b/j.jar", &operator, &config(&[])).unwrap();
     assert_eq!(request.scheme().unwrap(), Scheme::Http);
 }
 
@@ -56,7 +56,7 @@ fn a_message_holds_no_secret() {
         ("kubernetes.operator.user.artifacts.http.header", "Authorization:Bearer-abcdef"),
     ]);
     let uri = "https://me:pw@h/a.jar?sig=query-secret";
-    let request = Request::from_config(uri, &config(&[]), &job).unwrap();
+    let request = Request::from_config("shop", uri, &config(&[]), &job).unwrap();
     let text = format!("GET {uri} with very-secret, Bearer-abcdef to http://x/y?token=t failed");
     assert_eq!(request.redact(&text), "GET https://h/a.jar with ***, *** to http://x/y failed");
 }
