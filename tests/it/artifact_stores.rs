@@ -4,7 +4,7 @@ mod azure;
 mod folders;
 mod gcs;
 
-use clients::artifact::{Error, Fetched, Request, fetch};
+use clients::artifact::{Error, Fetched, Jars, Request};
 use config::FlinkConfig;
 use tempfile::TempDir;
 
@@ -40,7 +40,8 @@ async fn fetch_as(
     operator.overlay(&operator_options.iter().copied().collect());
     let mut job = operator.clone();
     job.overlay(&job_options.iter().copied().collect());
-    let fetched = fetch(&Request::from_config("shop", uri, &operator, &job).unwrap()).await?;
+    let fetched =
+        Jars::default().fetch(&Request::from_config("shop", uri, &operator, &job).unwrap()).await?;
     Ok((fetched, folder))
 }
 

@@ -42,6 +42,7 @@
 //! The rules are those of Flink 1.15 to 2.x.
 
 pub mod access;
+mod body;
 pub mod checkpoints;
 mod client;
 pub mod cluster;
@@ -58,5 +59,6 @@ pub mod sql_gateway;
 mod triggers;
 mod wire;
 
+pub use body::KnownFile;
 pub use client::{Client, Deadlines, Page, new_trigger_id};
 pub use error::{Effect, Error};

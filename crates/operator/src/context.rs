@@ -31,6 +31,7 @@ use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::JobStatus;
+use clients::artifact::Jars;
 use clients::cluster::workload::Workload;
 use clients::fence::{self, Fence};
 use clients::flink::access::Connector;
@@ -114,6 +115,8 @@ pub struct Context {
     pub(super) zone: TimeZone,
     /// Files that become part of a cluster's objects.
     pub(super) files: Files,
+    /// Jars of session jobs.
+    pub(super) jars: Jars,
     progress: tokio::sync::broadcast::Sender<Progress>,
 }
 
@@ -159,6 +162,7 @@ impl Context {
             periodic: Mutex::default(),
             zone: TimeZone::system(),
             files: Files::default(),
+            jars: Jars::default(),
             progress: tokio::sync::broadcast::Sender::new(1024),
         }
     }

@@ -132,13 +132,13 @@ impl OperatedJob for FlinkSessionJob {
     async fn answer(
         question: Question,
         subject: &Subject<'_, Self>,
-        _context: &Context,
+        context: &Context,
         facts: &mut Facts,
     ) -> cluster::Result<()> {
         match question {
             Question::Jar => {
                 let job = (subject.resource, subject.cluster, subject.operator);
-                facts.jar = fact(jar::look(job).await);
+                facts.jar = fact(jar::look(job, &context.jars).await);
             }
             other => tracing::error!(question = ?other, "no answer to this for a session job"),
         }

@@ -1,6 +1,6 @@
 //! Previously downloaded jars on the operator's disk.
 //!
-//! A copy is used only in the namespace it was fetched for, and only if the source it came from ([`source`]), asked as for
+//! A copy is used only in the namespace it was fetched for, and only if the source it came from ([`super::source`]), asked as for
 //! a download, confirms that it is current: the cache shortens transfers and gives no one additional access. An
 //! unreadable copy is treated as missing, and a folder that cannot be written to as no cache.
 
@@ -13,11 +13,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tempfile::TempPath;
 
-use super::error::Error;
 use super::request::Request;
-use super::sink::{Fetched, hex, temporary_file};
-use super::source;
-use super::uri::{self, Scheme};
+use super::sink::{Jar, hex, temporary_file};
+use super::uri::Scheme;
 
 /// Maximum number of copies, whatever their size.
 const COPIES_MAX: usize = 1000;
@@ -35,7 +33,7 @@ pub(super) struct Cache {
 
 /// A cached jar, and the validator its source gave this version.
 pub(super) struct Copy {
-    pub(super) fetched: Fetched,
+    pub(super) jar: Jar,
     pub(super) validator: String,
 }
 
@@ -49,18 +47,16 @@ struct Label {
 
 impl Cache {
     /// Returns the cache unless it is disabled. A local file is not worth a copy.
-    pub(super) fn of(scheme: Scheme, request: &Request) -> Result<Option<Self>, Error> {
+    pub(super) fn of(scheme: Scheme, request: &Request, key: &str) -> Option<Self> {
         let size_max = request.limits.cache_max.bytes();
         if size_max == 0 || scheme == Scheme::File {
-            return Ok(None);
+            return None;
         }
-        let key = source::key(scheme, request)?;
-        Ok(Some(Self { folder: request.directory.join("cache"), key, size_max }))
+        Some(Self { folder: request.directory.join("cache"), key: key.to_owned(), size_max })
     }
 
     /// Returns the copy under a name of its own, so that the cache may drop it while it is used.
     pub(super) async fn find(&self, request: &Request) -> Option<Copy> {
-        let file_name = uri::file_name(&request.url().ok()?);
         let (cache, directory) = (self.clone(), request.directory.clone());
         let found = tokio::task::spawn_blocking(move || cache.read(&directory)).await.ok()?;
         let (path, label) = found?;
@@ -68,21 +64,21 @@ impl Cache {
         let is_small = label.size_bytes <= request.limits.size_max.bytes();
         (is_wanted && is_small).then(|| {
             let Label { validator, sha256, size_bytes } = label;
-            Copy { fetched: Fetched { path, file_name, size_bytes, sha256 }, validator }
+            Copy { jar: Jar::new(path, size_bytes, sha256), validator }
         })
     }
 
     /// Stores a copy, and drops the least recently used ones if there is no room.
-    pub(super) async fn keep(&self, fetched: &Fetched, validator: &str) {
-        if fetched.size_bytes > self.size_max {
+    pub(super) async fn keep(&self, jar: &Jar, validator: &str) {
+        if jar.size_bytes > self.size_max {
             return;
         }
         let label = Label {
             validator: validator.to_owned(),
-            sha256: fetched.sha256.clone(),
-            size_bytes: fetched.size_bytes,
+            sha256: jar.sha256.clone(),
+            size_bytes: jar.size_bytes,
         };
-        let (cache, path) = (self.clone(), fetched.path().to_owned());
+        let (cache, path) = (self.clone(), jar.path.to_path_buf());
         let kept = tokio::task::spawn_blocking(move || cache.write(&path, &label)).await;
         if let Ok(Err(error)) = kept {
             tracing::warn!(%error, folder = %self.folder.display(), "jar not cached");

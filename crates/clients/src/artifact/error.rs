@@ -44,6 +44,12 @@ pub enum Error {
         options::USER_ARTIFACTS_TIMEOUT.key()
     )]
     TimedOut { uri: String, within: Duration },
+    /// Other transfers had to end first.
+    #[error(
+        "jar `{uri}` was not fetched: for {within:?} as many jars as allowed at a time were being \
+         fetched and uploaded; it is tried again"
+    )]
+    Busy { uri: String, within: Duration },
     #[error("jar `{uri}` does not exist; upload it, or correct `spec.job.jarURI`")]
     NotFound { uri: String },
     #[error("jar `{uri}` cannot be read: {problem}; {}", ACCESS_HINT)]
@@ -81,6 +87,7 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::Interrupted { .. }
             | Self::TimedOut { .. }
+            | Self::Busy { .. }
             | Self::Disk { .. } => true,
             Self::Refused { status, .. } => matches!(status, 408 | 425 | 429 | 500..),
             Self::Option(_)
@@ -105,6 +112,7 @@ impl Error {
             Self::Unreachable { .. } => "ArtifactUnreachable",
             Self::Interrupted { .. } => "ArtifactInterrupted",
             Self::TimedOut { .. } => "ArtifactTimedOut",
+            Self::Busy { .. } => "ArtifactBusy",
             Self::NotFound { .. } => "ArtifactNotFound",
             Self::AccessDenied { .. } => "ArtifactAccessDenied",
             Self::Refused { .. } => "ArtifactRefused",

@@ -1,7 +1,8 @@
 //! The destination of a jar: a temporary file that is counted, hashed and checked while it is written.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tempfile::{NamedTempFile, TempPath};
@@ -9,8 +10,9 @@ use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 
 use super::error::Error;
+use super::jars::Download;
+use super::limits::Permit;
 use super::request::Request;
-use super::uri;
 
 /// The first bytes of every jar, even an empty one: it is a ZIP archive.
 const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
@@ -19,25 +21,58 @@ const BEGINNING_MAX: usize = 32;
 
 /// A jar on the operator's disk; the file is removed when this is dropped.
 #[derive(Debug)]
-pub struct Fetched {
+pub(super) struct Jar {
     pub(super) path: TempPath,
+    pub(super) size_bytes: u64,
+    pub(super) sha256: String,
+    _room: Option<Permit>,
+}
+
+impl Jar {
+    pub(super) fn new(path: TempPath, size_bytes: u64, sha256: String) -> Self {
+        Self { path, size_bytes, sha256, _room: None }
+    }
+
+    /// Returns the jar with the room on the disk that it takes.
+    pub(super) fn holding(self, room: Permit) -> Self {
+        Self { _room: Some(room), ..self }
+    }
+}
+
+/// A fetched jar, and its turn. It counts as being transferred until this is dropped; the file is removed with the last
+/// one of those that share it.
+pub struct Fetched {
+    jar: Arc<Jar>,
     /// The name passed to Flink; ends in `.jar`.
     pub file_name: String,
     pub size_bytes: u64,
     /// 64 hexadecimal digits.
     pub sha256: String,
+    _turn: (Permit, Arc<Download>),
+}
+
+impl fmt::Debug for Fetched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetched").field("jar", &self.jar).finish_non_exhaustive()
+    }
 }
 
 impl Fetched {
+    pub(super) fn new(jar: Arc<Jar>, file_name: String, turn: (Permit, Arc<Download>)) -> Self {
+        let (size_bytes, sha256) = (jar.size_bytes, jar.sha256.clone());
+        Self { jar, file_name, size_bytes, sha256, _turn: turn }
+    }
+
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.jar.path
     }
 }
 
 /// A jar being written.
 pub(super) struct Sink<'a> {
     request: &'a Request,
-    file_name: String,
+    /// If the source reports it.
+    expected_bytes: Option<u64>,
     file: File,
     path: TempPath,
     size_bytes: u64,
@@ -46,15 +81,17 @@ pub(super) struct Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
-    pub(super) async fn create(request: &'a Request) -> Result<Self, Error> {
-        let file_name = uri::file_name(&request.url()?);
+    pub(super) async fn create(
+        request: &'a Request,
+        expected_bytes: Option<u64>,
+    ) -> Result<Self, Error> {
         let folder = request.directory.clone();
         let made = tokio::task::spawn_blocking(move || temporary_file(&folder)).await;
         let made = made.map_err(|error| disk(request, &error))?;
         let (file, path) = made.map_err(|error| disk(request, &error))?.into_parts();
         Ok(Self {
             request,
-            file_name,
+            expected_bytes,
             file: File::from_std(file),
             path,
             size_bytes: 0,
@@ -70,6 +107,9 @@ impl<'a> Sink<'a> {
         if self.size_bytes > limit.bytes() {
             return Err(Error::TooLarge { uri: self.request.shown_uri(), limit });
         }
+        if self.expected_bytes.is_some_and(|expected| self.size_bytes > expected) {
+            return Err(Error::interrupted(self.request, "more bytes arrived than announced"));
+        }
         let missing = BEGINNING_MAX.saturating_sub(self.beginning.len());
         self.beginning.extend(chunk.iter().take(missing));
         if self.beginning.len() >= 4 {
@@ -80,9 +120,9 @@ impl<'a> Sink<'a> {
     }
 
     /// Completes the file and checks it as a whole.
-    pub(super) async fn finish(mut self, expected_bytes: Option<u64>) -> Result<Fetched, Error> {
+    pub(super) async fn finish(mut self) -> Result<Jar, Error> {
         self.file.flush().await.map_err(|error| disk(self.request, &error))?;
-        if let Some(expected) = expected_bytes
+        if let Some(expected) = self.expected_bytes
             && expected != self.size_bytes
         {
             let problem = format!("{} of {expected} bytes arrived", self.size_bytes);
@@ -99,8 +139,7 @@ impl<'a> Sink<'a> {
                 actual: sha256,
             });
         }
-        let Self { file_name, path, size_bytes, .. } = self;
-        Ok(Fetched { path, file_name, size_bytes, sha256 })
+        Ok(Jar::new(self.path, self.size_bytes, sha256))
     }
 
     fn check_is_jar(&self) -> Result<(), Error> {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     access::{Route, direct},
+    body::{Body, Part},
     error::Error,
     patience,
     triggers::Triggers,
@@ -94,7 +95,7 @@ pub(super) struct Call {
 pub(super) enum Payload {
     Empty,
     Json(Bytes),
-    Multipart { content_type: String, body: Bytes },
+    Multipart { content_type: String, parts: Vec<Part> },
 }
 
 /// What a JobManager returns at a path, with any status.
@@ -144,12 +145,19 @@ impl Call {
     }
 
     /// Returns the content type and the body, if it has one.
-    pub(super) fn body(&self) -> (Option<&str>, Bytes) {
-        match &self.payload {
-            Payload::Empty => (None, Bytes::new()),
-            Payload::Json(body) => (Some("application/json"), body.clone()),
-            Payload::Multipart { content_type, body } => (Some(content_type), body.clone()),
-        }
+    pub(super) fn body(&self) -> Result<(Option<&str>, Body), Error> {
+        let opened = |parts: &[Part]| {
+            Body::open(parts).map_err(|error| Error::Invalid {
+                problem: format!("body of `{}` cannot be read: {error}", self.name()),
+            })
+        };
+        Ok(match &self.payload {
+            Payload::Empty => (None, Body::default()),
+            Payload::Json(body) => {
+                (Some("application/json"), opened(&[Part::Bytes(body.clone())])?)
+            }
+            Payload::Multipart { content_type, parts } => (Some(content_type), opened(parts)?),
+        })
     }
 
     /// Returns `METHOD /path`, as errors name it.

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::{
+    body::{KnownFile, Part},
     client::{Call, Client, Payload, new_trigger_id, path},
     error::Error,
 };
@@ -15,6 +16,8 @@ use api::version::FlinkVersion;
 
 /// The slowest supported upload: its deadline grows by a second for each of these.
 const UPLOAD_BYTES_PER_SECOND: u64 = 1024 * 1024;
+/// Maximum of the rest of its deadline, which users set.
+const UPLOAD_REQUEST_MAX: Duration = Duration::from_mins(10);
 
 /// How to run an uploaded jar.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,6 +96,18 @@ impl RunRequest {
 impl Client {
     /// `POST /jars/upload`; returns the jar's id. `file_name` ends with `.jar`.
     pub async fn upload_jar(&self, file_name: &str, jar: Bytes) -> Result<String, Error> {
+        let size_bytes = jar.len() as u64;
+        self.upload(file_name, Part::Bytes(jar), size_bytes).await
+    }
+
+    /// As [`Self::upload_jar`], with a file that is read while it is sent. If it has changed since it was checked, the
+    /// upload breaks off, and the cluster has no jar.
+    pub async fn upload_jar_file(&self, file_name: &str, jar: KnownFile) -> Result<String, Error> {
+        let size_bytes = jar.size_bytes;
+        self.upload(file_name, Part::File(jar), size_bytes).await
+    }
+
+    async fn upload(&self, file_name: &str, jar: Part, size_bytes: u64) -> Result<String, Error> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if file_name.strip_suffix(".jar").is_none_or(str::is_empty)
             || !file_name.bytes().all(is_plain)
@@ -104,24 +119,22 @@ impl Client {
                 ),
             });
         }
-        let within = self.deadlines().request
-            + Duration::from_secs(jar.len() as u64 / UPLOAD_BYTES_PER_SECOND);
+        // Others wait for the turn of this upload.
+        let within = self.deadlines().request.min(UPLOAD_REQUEST_MAX)
+            + Duration::from_secs(size_bytes / UPLOAD_BYTES_PER_SECOND);
         let boundary = new_trigger_id();
         let head = format!(
             "--{boundary}\r\nContent-Disposition: form-data; name=\"jarfile\"; \
              filename=\"{file_name}\"\r\nContent-Type: application/java-archive\r\n\r\n"
         );
         let tail = format!("\r\n--{boundary}--\r\n");
-        let mut body = BytesMut::with_capacity(head.len() + jar.len() + tail.len());
-        body.put(head.as_bytes());
-        body.put(jar);
-        body.put(tail.as_bytes());
+        let parts = vec![Part::Bytes(head.into()), jar, Part::Bytes(tail.into())];
         let call = Call {
             method: Method::POST,
             path: "/jars/upload".into(),
             payload: Payload::Multipart {
                 content_type: format!("multipart/form-data; boundary={boundary}"),
-                body: body.freeze(),
+                parts,
             },
         };
         let uploaded: Uploaded = self.call(call, within).await?;

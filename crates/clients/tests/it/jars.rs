@@ -1,6 +1,6 @@
 //! Jars of session jobs: who gets what was fetched for whom.
 
-use clients::artifact::fetch;
+use clients::artifact::Jars;
 use tempfile::TempDir;
 
 use crate::support::{PREFIX, Store, request};
@@ -21,7 +21,7 @@ async fn fetch_from(
         ("s3.access-key", account),
         ("s3.secret-key", "very-secret"),
     ];
-    let fetched = fetch(&request((namespace, URI), folder.path(), &[], &job)).await;
+    let fetched = Jars::default().fetch(&request((namespace, URI), folder.path(), &[], &job)).await;
     let fetched = fetched.map_err(|error| error.reason())?;
     Ok(std::fs::read(fetched.path()).unwrap())
 }
@@ -76,7 +76,7 @@ async fn an_account_keeps_its_cached_jar_when_its_secret_rotates() {
             ("s3.access-key", "shop"),
             ("s3.secret-key", secret),
         ];
-        fetch(&request(("shop", URI), folder.path(), &[], &job)).await.unwrap();
+        Jars::default().fetch(&request(("shop", URI), folder.path(), &[], &job)).await.unwrap();
     }
     assert_eq!(store.asked(), (2, 1));
 }
@@ -102,11 +102,14 @@ async fn a_job_sets_no_header_that_names_another_host_or_version() {
     ] {
         let header = format!("{name}:x");
         let job = [(&*format!("{PREFIX}.http.header"), &*header)];
-        let error = fetch(&request(("shop", &uri), folder.path(), &[], &job)).await.unwrap_err();
+        let error = Jars::default()
+            .fetch(&request(("shop", &uri), folder.path(), &[], &job))
+            .await
+            .unwrap_err();
         assert_eq!(error.reason(), "ArtifactInvalid", "{name}: {error}");
         assert!(error.to_string().contains("cannot be set"), "{name}: {error}");
     }
     assert_eq!(store.asked(), (0, 0));
     let job = [(&*format!("{PREFIX}.http.header"), "Authorization:Bearer x,X-Shop:1")];
-    fetch(&request(("shop", &uri), folder.path(), &[], &job)).await.unwrap();
+    Jars::default().fetch(&request(("shop", &uri), folder.path(), &[], &job)).await.unwrap();
 }

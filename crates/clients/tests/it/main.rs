@@ -11,3 +11,4 @@ extern crate kubectl_flink_clients as clients;
 
 mod jars;
 mod support;
+mod transfers;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request as Asked;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use clients::artifact::Request;
 use config::FlinkConfig;
@@ -48,8 +48,12 @@ impl Store {
         if known.is_some_and(|known| self.confirms_all || known == self.tag) {
             return StatusCode::NOT_MODIFIED.into_response();
         }
-        let headers = [("etag", self.tag), ("last-modified", "Sat, 01 Nov 2025 00:00:00 GMT")];
-        (headers, Body::from(self.jar.to_vec())).into_response()
+        let modified = [("last-modified", "Sat, 01 Nov 2025 00:00:00 GMT")];
+        let mut answer = (modified, Body::from(self.jar.to_vec())).into_response();
+        if !self.tag.is_empty() {
+            answer.headers_mut().insert("etag", HeaderValue::from_static(self.tag));
+        }
+        answer
     }
 
     /// The number of requests, and of those that named a version of the jar.

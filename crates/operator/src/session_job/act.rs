@@ -28,7 +28,8 @@ impl Act<'_, FlinkSessionJob> {
             SessionJobStep::Submit(submission) => {
                 let flink = self.flink(cluster)?;
                 self.find_cluster_staying(&submission, cluster).await?;
-                jar::submit(*submission, &flink, (&self.resource, cluster, &self.operator))
+                let job: jar::Job<'_> = (&self.resource, cluster, &self.operator);
+                jar::submit(*submission, &flink, job, &self.context.jars)
                     .await
                     .map_err(Stopped::Submission)?;
             }

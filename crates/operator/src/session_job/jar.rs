@@ -8,9 +8,9 @@ use crate::observe::tell;
 use api::deployment::FlinkDeployment;
 use api::reconciled::running_spec;
 use api::session_job::FlinkSessionJob;
-use clients::artifact::{self, Request};
+use clients::artifact::{self, Jars, Request};
 use clients::flink::jars::{RunAnswer, RunRequest};
-use clients::flink::{self, Client, Effect, patience};
+use clients::flink::{self, Client, Effect, KnownFile, patience};
 use config::cluster::ResourceId;
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig};
@@ -29,11 +29,11 @@ const NAME_LENGTH_MAX: usize = 100;
 pub(super) type Job<'a> = (&'a FlinkSessionJob, Option<&'a FlinkDeployment>, &'a OperatorConfig);
 
 /// Checks that the jar of the desired spec can be fetched.
-pub(super) async fn look(job: Job<'_>) -> Result<(), String> {
+pub(super) async fn look(job: Job<'_>, jars: &Jars) -> Result<(), String> {
     let (resource, _, _) = job;
     let uri = resource.spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
     match uri {
-        Some(uri) => fetch(uri, job).await.map(drop),
+        Some(uri) => fetch(uri, job, jars).await.map(drop),
         None => Ok(()),
     }
 }
@@ -41,6 +41,7 @@ pub(super) async fn look(job: Job<'_>) -> Result<(), String> {
 async fn fetch(
     uri: &str,
     (resource, cluster, operator): Job<'_>,
+    jars: &Jars,
 ) -> Result<artifact::Fetched, String> {
     let namespace = resource.namespace().unwrap_or_default();
     let cluster = cluster.ok_or("the session cluster does not exist")?;
@@ -48,7 +49,7 @@ async fn fetch(
     let operator = operator.defaults(&namespace, cluster.spec.flink_version);
     let request =
         Request::from_config(&namespace, uri, &operator, &job).map_err(|error| tell(&error))?;
-    patience::wait(Box::pin(artifact::fetch(&request))).await.map_err(|error| tell(&error))
+    patience::wait(Box::pin(jars.fetch(&request))).await.map_err(|error| tell(&error))
 }
 
 /// Returns the effective configuration of the desired spec.
@@ -104,10 +105,11 @@ pub(super) async fn submit(
     submission: Submission,
     flink: &Client,
     job: Job<'_>,
+    jars: &Jars,
 ) -> Result<(), NotSubmitted> {
     let (job_id, before) = (submission.job_id.clone(), submission.may_arrive);
     let began = Timestamp::now();
-    let ended = upload_and_run(submission, flink, job).await;
+    let ended = upload_and_run(submission, flink, job, jars).await;
     ended.map_err(|Failure { message, may_arrive }| NotSubmitted {
         job_id,
         message,
@@ -124,8 +126,9 @@ async fn upload_and_run(
     submission: Submission,
     flink: &Client,
     job: Job<'_>,
+    jars: &Jars,
 ) -> Result<(), Failure> {
-    let jar_id = upload(&submission, flink, job).await.map_err(Failure::refused)?;
+    let jar_id = upload(&submission, flink, job, jars).await.map_err(Failure::refused)?;
     let answer = run(submission, flink, &jar_id).await;
     if let Err(error) = flink.delete_jar(&jar_id).await {
         tracing::warn!(jar_id, error = tell(&error), "uploaded jar not deleted");
@@ -133,16 +136,21 @@ async fn upload_and_run(
     answer
 }
 
-async fn upload(submission: &Submission, flink: &Client, job: Job<'_>) -> Result<String, String> {
+async fn upload(
+    submission: &Submission,
+    flink: &Client,
+    job: Job<'_>,
+    jars: &Jars,
+) -> Result<String, String> {
     let jar_id = match &submission.jar_uri {
         Some(uri) => {
-            let fetched = fetch(uri, job)
+            let fetched = fetch(uri, job, jars)
                 .await
                 .map_err(|error| format!("the jar cannot be fetched: {error}"))?;
-            let bytes = tokio::fs::read(fetched.path())
-                .await
-                .map_err(|error| format!("the fetched jar cannot be read: {error}"))?;
-            flink.upload_jar(&plain_name(&fetched.file_name), Bytes::from(bytes)).await
+            let (path, size_bytes) = (fetched.path().to_owned(), fetched.size_bytes);
+            let sha256 = fetched.sha256.clone();
+            let file = KnownFile { path, size_bytes, sha256 };
+            flink.upload_jar_file(&plain_name(&fetched.file_name), file).await
         }
         None => flink.upload_jar(DEFAULT_NAME, Bytes::from_static(&EMPTY_JAR)).await,
     };

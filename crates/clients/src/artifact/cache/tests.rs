@@ -1,4 +1,5 @@
 use super::*;
+use crate::artifact::source::Keys;
 use config::FlinkConfig;
 
 const JAR: &[u8] = b"PK\x03\x04 a jar";
@@ -13,20 +14,24 @@ fn request(uri: &str, folder: &Path, cache_size: &str) -> Request {
     Request::from_config("shop", uri, &operator, &FlinkConfig::new()).unwrap()
 }
 
-fn fetched(folder: &Path, content: &[u8]) -> Fetched {
+fn cache(request: &Request) -> Option<Cache> {
+    Cache::of(Scheme::Http, request, &Keys::of(Scheme::Http, request).unwrap().cached)
+}
+
+fn jar(folder: &Path, content: &[u8]) -> Jar {
     let path = temporary_file(folder).unwrap().into_temp_path();
     fs::write(&path, content).unwrap();
     let sha256 = hex(&Sha256::digest(content));
-    Fetched { path, file_name: "a.jar".to_owned(), size_bytes: content.len() as u64, sha256 }
+    Jar::new(path, content.len() as u64, sha256)
 }
 
 async fn keep(request: &Request, content: &[u8]) {
-    let jar = fetched(&request.directory, content);
-    Cache::of(Scheme::Http, request).unwrap().unwrap().keep(&jar, "\"v1\"").await;
+    let jar = jar(&request.directory, content);
+    cache(request).unwrap().keep(&jar, "\"v1\"").await;
 }
 
 async fn find(request: &Request) -> Option<Copy> {
-    Cache::of(Scheme::Http, request).unwrap().unwrap().find(request).await
+    cache(request).unwrap().find(request).await
 }
 
 #[tokio::test]
@@ -38,7 +43,7 @@ async fn a_copy_is_found_by_its_uri_and_outlives_the_cache() {
     let copy = find(&request).await.unwrap();
     assert_eq!(copy.validator, "\"v1\"");
     fs::remove_dir_all(folder.path().join("cache")).unwrap();
-    assert_eq!(fs::read(copy.fetched.path()).unwrap(), JAR);
+    assert_eq!(fs::read(&copy.jar.path).unwrap(), JAR);
     let other = Request { uri: "https://h/b.jar".to_owned(), ..request };
     assert!(find(&other).await.is_none());
 }
@@ -48,8 +53,7 @@ async fn a_damaged_copy_is_none() {
     let folder = tempfile::tempdir().unwrap();
     let request = request("https://h/a.jar", folder.path(), "1 mb");
     keep(&request, JAR).await;
-    fs::write(Cache::of(Scheme::Http, &request).unwrap().unwrap().jar(), b"PK\x03\x04 another")
-        .unwrap();
+    fs::write(cache(&request).unwrap().jar(), b"PK\x03\x04 another").unwrap();
     assert!(find(&request).await.is_none());
 }
 
@@ -87,5 +91,5 @@ async fn the_cache_stays_within_its_size() {
 fn a_size_of_0_turns_the_cache_off() {
     let folder = tempfile::tempdir().unwrap();
     let request = request("https://h/a.jar", folder.path(), "0");
-    assert!(Cache::of(Scheme::Http, &request).unwrap().is_none());
+    assert!(cache(&request).is_none());
 }

@@ -7,7 +7,7 @@ use axum::routing::get;
 use tempfile::TempDir;
 
 use super::*;
-use crate::artifact::{Fetched, fetch};
+use crate::artifact::{Fetched, Jars};
 use config::FlinkConfig;
 
 const JAR: &[u8] = b"PK\x03\x04 and what a jar has";
@@ -43,7 +43,7 @@ fn request(uri: &str, options: &[(&str, &str)]) -> (Request, TempDir) {
 /// Fetches the URI, and returns the result with the folder that contains it.
 async fn fetch_with(uri: &str, options: &[(&str, &str)]) -> Result<(Fetched, TempDir), Error> {
     let (request, folder) = request(uri, options);
-    let fetched = fetch(&request).await;
+    let fetched = Jars::default().fetch(&request).await;
     if fetched.is_err() {
         let left = std::fs::read_dir(folder.path()).unwrap().flatten();
         let left: Vec<_> = left.filter(|entry| entry.path().is_file()).collect();
@@ -268,8 +268,8 @@ async fn an_unchanged_jar_is_not_sent_again() {
     };
     let port = serve(Router::new().route("/a.jar", get(answer))).await;
     let (request, _folder) = request(&format!("http://127.0.0.1:{port}/a.jar"), &[]);
-    let first = fetch(&request).await.unwrap();
-    let second = fetch(&request).await.unwrap();
+    let first = Jars::default().fetch(&request).await.unwrap();
+    let second = Jars::default().fetch(&request).await.unwrap();
     assert_eq!(sent.load(Ordering::SeqCst), 1);
     assert_eq!(first.sha256, second.sha256);
     assert_ne!(first.path(), second.path());

@@ -6,7 +6,7 @@ use axum::routing::get;
 use tempfile::TempDir;
 
 use super::*;
-use crate::artifact::{Fetched, fetch};
+use crate::artifact::{Fetched, Jars};
 use config::FlinkConfig;
 
 const JAR: &[u8] = b"PK\x03\x04 and what a jar has";
@@ -62,7 +62,8 @@ async fn fetch_with(uri: &str, options: &Options<'_>) -> Result<(Fetched, TempDi
     operator.overlay(&options.operator.iter().copied().collect());
     let mut job = operator.clone();
     job.overlay(&options.job.iter().copied().collect());
-    let fetched = fetch(&Request::from_config("shop", uri, &operator, &job).unwrap()).await?;
+    let fetched =
+        Jars::default().fetch(&Request::from_config("shop", uri, &operator, &job).unwrap()).await?;
     Ok((fetched, folder))
 }
 

@@ -154,9 +154,9 @@ impl Direct {
         if let Some(host) = &self.host {
             request = request.header(HOST, host);
         }
-        let (content_type, body) = call.body();
+        let (content_type, body) = call.body()?;
         if let Some(content_type) = content_type {
-            request = request.header(CONTENT_TYPE, content_type).body(body);
+            request = request.header(CONTENT_TYPE, content_type).body(reqwest::Body::wrap(body));
         }
         let fail = |error| failure(call, error, started.elapsed());
         let mut response = request.send().await.map_err(fail)?;

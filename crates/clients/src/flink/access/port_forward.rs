@@ -12,9 +12,8 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, header};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
@@ -26,6 +25,7 @@ use tokio::time::Instant;
 
 use super::{ANSWER_BYTES_MAX, POOL_IDLE, PodPort, Target, direct::innermost};
 use crate::flink::{
+    body::Body,
     client::{Answer, Call},
     error::{Error, excerpt},
 };
@@ -38,7 +38,7 @@ pub(in crate::flink) struct PortForward {
     is_tls: bool,
     headers: HeaderMap,
     /// The most recently used connection, and when it was used.
-    idle: Mutex<Option<(SendRequest<Full<Bytes>>, Instant)>>,
+    idle: Mutex<Option<(SendRequest<Body>, Instant)>>,
 }
 
 impl fmt::Debug for PortForward {
@@ -96,7 +96,7 @@ impl PortForward {
     }
 
     async fn send(&self, call: &Call, sent: &AtomicBool) -> Result<Answer, Error> {
-        let (content_type, body) = call.body();
+        let (content_type, body) = call.body()?;
         let mut request = Request::builder().method(call.method.clone()).uri(&call.path);
         for (name, value) in &self.headers {
             request = request.header(name, value);
@@ -105,7 +105,7 @@ impl PortForward {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
         let request = request
-            .body(Full::new(body))
+            .body(body)
             .map_err(|error| Error::Invalid { problem: format!("`{}`: {error}", call.name()) })?;
         let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let usable = match kept {
@@ -150,7 +150,7 @@ impl PortForward {
     }
 
     /// Opens a new connection to a ready pod.
-    async fn connect(&self, call: &Call) -> Result<SendRequest<Full<Bytes>>, Error> {
+    async fn connect(&self, call: &Call) -> Result<SendRequest<Body>, Error> {
         let Self { port, labels, .. } = self;
         let pods = self
             .pods
@@ -170,7 +170,7 @@ impl PortForward {
             source: None,
         };
         let stream = forwarder.take_stream(*port).ok_or_else(|| unreachable("no stream".into()))?;
-        let (sender, connection) = handshake::<_, Full<Bytes>>(TokioIo::new(stream))
+        let (sender, connection) = handshake::<_, Body>(TokioIo::new(stream))
             .await
             .map_err(|error| unreachable(innermost(&error)))?;
         tokio::spawn(drive(connection, forwarder, name.to_owned()));
@@ -182,7 +182,7 @@ impl PortForward {
 async fn drive(
     connection: hyper::client::conn::http1::Connection<
         TokioIo<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin>,
-        Full<Bytes>,
+        Body,
     >,
     forwarder: Portforwarder,
     pod: String,

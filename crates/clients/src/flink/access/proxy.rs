@@ -8,6 +8,8 @@ use std::{fmt, time::Duration};
 
 use http::{HeaderMap, Request, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::{ANSWER_BYTES_MAX, Target, direct::innermost};
@@ -16,6 +18,11 @@ use crate::flink::{
     error::{Error, excerpt},
     wire,
 };
+
+/// Size in bytes of bodies that are sent without a turn.
+const SMALL_BYTES_MAX: u64 = 1 << 20;
+/// Turns of larger bodies.
+static LARGE: Semaphore = Semaphore::const_new(2);
 
 /// The REST endpoint behind one Service.
 pub(in crate::flink) struct Proxy {
@@ -59,7 +66,16 @@ impl Proxy {
     }
 
     async fn send(&self, call: &Call) -> Result<Answer, Error> {
-        let (content_type, body) = call.body();
+        let (content_type, body) = call.body()?;
+        // kube only sends bodies that are in memory, so few of them are sent at a time.
+        let _turn = match body.size_hint().exact() {
+            Some(0..=SMALL_BYTES_MAX) => None,
+            _ => LARGE.acquire().await.ok(),
+        };
+        let body = body.collect().await.map_err(|error| Error::Invalid {
+            problem: format!("body of `{}` cannot be read: {error}", call.name()),
+        })?;
+        let body = body.to_bytes();
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(format!("{}{}", self.base_path, call.path));

@@ -1,0 +1,143 @@
+//! Bodies of requests: in memory, or with a file that is read while it is sent.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use sha2::{Digest, Sha256};
+use tokio::fs::File;
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// Bytes of a file that are read at a time.
+const CHUNK_BYTES: usize = 128 << 10;
+
+/// A file of which every byte is known in advance.
+#[derive(Clone, Debug)]
+pub struct KnownFile {
+    pub path: PathBuf,
+    pub size_bytes: u64,
+    /// 64 hexadecimal digits.
+    pub sha256: String,
+}
+
+/// A part of a body.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    Bytes(Bytes),
+    File(KnownFile),
+}
+
+/// The body of one request.
+#[derive(Default)]
+pub(super) struct Body {
+    parts: VecDeque<Reading>,
+    left: u64,
+}
+
+enum Reading {
+    Bytes(Bytes),
+    File(Box<ReadFile>),
+}
+
+struct ReadFile {
+    file: File,
+    left: u64,
+    sum: Sha256,
+    expected: String,
+    chunk: Vec<u8>,
+}
+
+impl Body {
+    /// Opens the files of the parts.
+    pub(super) fn open(parts: &[Part]) -> io::Result<Self> {
+        let mut body = Self::default();
+        for part in parts {
+            match part {
+                Part::Bytes(bytes) => {
+                    body.left += bytes.len() as u64;
+                    body.parts.push_back(Reading::Bytes(bytes.clone()));
+                }
+                Part::File(KnownFile { path, size_bytes, sha256 }) => {
+                    body.left += size_bytes;
+                    body.parts.push_back(Reading::File(Box::new(ReadFile {
+                        file: File::from_std(std::fs::File::open(path)?),
+                        left: *size_bytes,
+                        sum: Sha256::new(),
+                        expected: sha256.clone(),
+                        chunk: vec![0; CHUNK_BYTES],
+                    })));
+                }
+            }
+        }
+        Ok(body)
+    }
+}
+
+impl ReadFile {
+    /// Reads on; `None` at the end of a file that is as it should be.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let changed = |what: &str| Poll::Ready(Some(Err(io::Error::other(what))));
+        if self.left == 0 {
+            // The last bytes of the body are not sent, so that the receiver does not take what it has for complete.
+            let sum = Bytes::copy_from_slice(&std::mem::take(&mut self.sum).finalize());
+            if format!("{sum:x}") == self.expected {
+                return Poll::Ready(None);
+            }
+            return changed("the file has changed on the disk since it was checked");
+        }
+        let length = self.chunk.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let mut buffer = ReadBuf::new(self.chunk.get_mut(..length).unwrap_or_default());
+        if let Err(error) = ready!(Pin::new(&mut self.file).poll_read(context, &mut buffer)) {
+            return Poll::Ready(Some(Err(error)));
+        }
+        if buffer.filled().is_empty() {
+            return changed("the file has become shorter since it was checked");
+        }
+        self.sum.update(buffer.filled());
+        self.left -= buffer.filled().len() as u64;
+        Poll::Ready(Some(Ok(Bytes::copy_from_slice(buffer.filled()))))
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let body = self.get_mut();
+        while let Some(part) = body.parts.front_mut() {
+            let read = match part {
+                Reading::Bytes(bytes) if bytes.is_empty() => None,
+                Reading::Bytes(bytes) => Some(Ok(std::mem::take(bytes))),
+                Reading::File(file) => ready!(file.poll(context)),
+            };
+            match read {
+                Some(Ok(bytes)) => {
+                    body.left = body.left.saturating_sub(bytes.len() as u64);
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                Some(Err(error)) => {
+                    body.parts.clear();
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => drop(body.parts.pop_front()),
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
