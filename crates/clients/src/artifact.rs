@@ -16,6 +16,7 @@
 
 mod cache;
 mod error;
+mod folder;
 mod guard;
 mod hdfs;
 mod http;

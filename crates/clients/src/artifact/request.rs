@@ -7,6 +7,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::error::Error;
+use super::folder;
 use super::uri::{self, Scheme};
 use config::memory::MemorySize;
 use config::option::InvalidValue;
@@ -112,7 +113,7 @@ impl Request {
                 time_max: operator.get(&options::USER_ARTIFACTS_TIMEOUT)?,
                 cache_max: operator.get(&options::USER_ARTIFACTS_CACHE_SIZE)?,
             },
-            directory: directory(operator)?,
+            directory: folder::of(operator)?,
             operator: operator.clone(),
             job: job.clone(),
         })
@@ -166,16 +167,6 @@ impl Request {
         let of_headers = self.headers.values().map(String::as_str);
         of_config.chain(of_headers).filter(|text| text.len() >= SECRET_CHARS_MIN)
     }
-}
-
-/// Returns the folder for jars. The default is for containers; elsewhere it is created beside other temporary files.
-fn directory(operator: &FlinkConfig) -> Result<PathBuf, Error> {
-    let option = &options::USER_ARTIFACTS_BASE_DIR;
-    let path = PathBuf::from(operator.get(option)?);
-    if operator.is_set(option) || std::fs::create_dir_all(&path).is_ok() {
-        return Ok(path);
-    }
-    Ok(std::env::temp_dir().join("kubectl-flink-artifacts"))
 }
 
 #[cfg(test)]
