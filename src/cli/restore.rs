@@ -257,7 +257,7 @@ async fn look(present: &Deployment, path: &str) -> Look {
     let own = present.flink_config();
     let operator: FlinkConfig = OperatorConfig::default().base;
     let looking = async {
-        let storage = Storage::open(path, &operator, &own).await?;
+        let storage = Storage::open(path, &operator, &own)?;
         storage.files_directly_in("").await
     };
     match tokio::time::timeout(LOOK_MAX, looking).await {

@@ -233,7 +233,7 @@ async fn put(
     all.overlay(&cluster.flink_config());
     let staged = jar.staged_name();
     let put = async {
-        let storage = Storage::open(stage, &defaults, &all).await?;
+        let storage = Storage::open(stage, &defaults, &all)?;
         storage.put(&staged, jar.content).await
     };
     put.await.map_err(|error| {

@@ -197,7 +197,7 @@ async fn look_into_storage(
     (operator, config): (&FlinkConfig, &FlinkConfig),
     mentioned: &BTreeSet<String>,
 ) -> Result<(Vec<Folder>, Way), Error> {
-    let storage = Storage::open(uri, operator, config).await?;
+    let storage = Storage::open(uri, operator, config)?;
     let paths = paths(kind, &storage).await?;
     let looked: Vec<_> = stream::iter(paths)
         .map(|path| {

@@ -193,7 +193,7 @@ async fn fetch(
     if let Some(of) = of {
         all.overlay(&of.flink_config());
     }
-    let storage = Storage::open(folder, &defaults, &all).await?;
+    let storage = Storage::open(folder, &defaults, &all)?;
     storage.read_at(METADATA).await
 }
 

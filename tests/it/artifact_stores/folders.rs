@@ -55,9 +55,9 @@ fn s3_options() -> Vec<(&'static str, String)> {
     ]
 }
 
-async fn open(uri: &str) -> Result<Storage, Error> {
+fn open(uri: &str) -> Result<Storage, Error> {
     let config: FlinkConfig = s3_options().into_iter().collect();
-    Storage::open(uri, &FlinkConfig::new(), &config).await
+    Storage::open(uri, &FlinkConfig::new(), &config)
 }
 
 fn paths(files: &[File]) -> Vec<&str> {
@@ -74,7 +74,7 @@ async fn folders_in_s3_are_listed_page_by_page_and_removed() {
     }
     put(&bucket, "pages/sp/savepoint-0000/a/b", "1").await;
     put(&bucket, "pages/sp/savepoint-00001/_metadata", "a neighbour").await;
-    let storage = open("s3://jars/pages/sp/").await.unwrap();
+    let storage = open("s3://jars/pages/sp/").unwrap();
     assert_eq!(storage.folders("").await.unwrap().len(), 1101);
     let files = storage.files("savepoint-0000").await.unwrap();
     assert_eq!(paths(&files), ["savepoint-0000/_metadata", "savepoint-0000/a/b"]);
@@ -97,10 +97,10 @@ async fn folders_in_s3_are_listed_page_by_page_and_removed() {
 async fn what_cannot_be_seen_is_told_from_what_fails() {
     drop(rustls::crypto::ring::default_provider().install_default());
     for hidden in ["file:/data/sp", "/data/sp", "oss://bucket/sp", "abfss://no-account/sp"] {
-        let opened = open(hidden).await.map(drop);
+        let opened = open(hidden).map(drop);
         assert!(matches!(opened, Err(Error::Hidden { .. })), "{hidden}: {opened:?}");
     }
-    let none = open("s3://no-such-bucket/sp").await.unwrap();
+    let none = open("s3://no-such-bucket/sp").unwrap();
     let listed = none.folders("").await;
     assert!(matches!(listed, Err(Error::Failed { .. })), "{listed:?}");
 }
@@ -117,7 +117,7 @@ async fn folders_in_hdfs_are_listed_and_removed() {
         Box::pin(file.write_bytes(Bytes::from(text))).await.unwrap();
         Box::pin(file.close()).await.unwrap();
     }
-    let storage = open(&format!("{address}/state/sp")).await.unwrap();
+    let storage = open(&format!("{address}/state/sp")).unwrap();
     let mut folders = storage.folders("").await.unwrap();
     folders.sort();
     assert_eq!(folders, ["other", "savepoint-a"]);
@@ -128,7 +128,7 @@ async fn folders_in_hdfs_are_listed_and_removed() {
     assert_eq!(paths(&direct), ["savepoint-a/_metadata"]);
     assert_eq!(storage.read(&files[1]).await.unwrap(), "22");
     assert_eq!(storage.files("none").await.unwrap(), []);
-    assert_eq!(open(&format!("{address}/none")).await.unwrap().folders("").await.unwrap().len(), 0);
+    assert_eq!(open(&format!("{address}/none")).unwrap().folders("").await.unwrap().len(), 0);
     assert!(storage.remove("savepoint-a", &files).await.unwrap());
     assert_eq!(storage.folders("").await.unwrap(), ["other"]);
 }
@@ -137,7 +137,7 @@ async fn folders_in_hdfs_are_listed_and_removed() {
 pub(super) async fn keep_folders(uri: &str, options: &[(&str, &str)], count: usize) {
     drop(rustls::crypto::ring::default_provider().install_default());
     let config: FlinkConfig = options.iter().copied().collect();
-    let storage = Storage::open(uri, &FlinkConfig::new(), &config).await.unwrap();
+    let storage = Storage::open(uri, &FlinkConfig::new(), &config).unwrap();
     let put = async |path: &str, bytes: Vec<u8>| storage.put(path, bytes.into()).await.unwrap();
     for at in 0..count {
         put(&format!("others/savepoint-{at:04}/_metadata"), metadata("")).await;

@@ -9,7 +9,7 @@ use config::option::InvalidValue;
 use config::options;
 
 /// A failed download of a jar. URIs are shown without user, password and query.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The options that control the download cannot be parsed.
     #[error(transparent)]

@@ -3,7 +3,9 @@
 //! A name is looked up once, all of its addresses are checked, and the connection uses only these: a second response of
 //! the name server cannot lead elsewhere.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use url::{Host, Url};
@@ -14,27 +16,38 @@ use validation::session_job::is_restricted;
 
 type Lookup = fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
 
+/// Returns `true` for an address that must not be used.
+type Refusal = dyn Fn(IpAddr) -> bool + Send + Sync;
+
 /// Resolves hosts to addresses and checks them.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Guard {
     pub(super) lookup: Lookup,
-    /// Returns `true` for an address that must not be used.
-    pub(super) is_refused: fn(IpAddr) -> bool,
+    /// `None` if all addresses may be used.
+    pub(super) is_refused: Option<Arc<Refusal>>,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").finish_non_exhaustive()
+    }
 }
 
 impl Guard {
     /// Returns a guard with the system's name service and the rule of the request.
     pub(super) fn of(request: &Request) -> Self {
-        let is_refused = if request.refuses_private_addresses { is_restricted } else { |_| false };
+        let is_refused = request.refuses_private_addresses;
+        let is_refused = is_refused.then(|| Arc::new(is_restricted) as Arc<Refusal>);
         Self { lookup: look_up, is_refused }
     }
 
-    /// Returns the addresses of the URL's host, after checking each of them.
+    /// Returns the addresses of the URL's host, after checking each of them; `None` if any may be used.
     pub(super) async fn resolve(
         &self,
         url: &Url,
         request: &Request,
-    ) -> Result<Vec<SocketAddr>, Error> {
+    ) -> Result<Option<Vec<SocketAddr>>, Error> {
+        let Some(is_refused) = &self.is_refused else { return Ok(None) };
         let Some(host) = url.host() else {
             return Err(Error::invalid(request, "it has no host"));
         };
@@ -45,10 +58,12 @@ impl Guard {
             Host::Ipv6(address) => vec![SocketAddr::from((address, port))],
             Host::Domain(domain) => self.look_up(domain, port, request).await?,
         };
-        for address in &addresses {
-            self.check(&name, address.ip(), request)?;
+        match addresses.iter().map(SocketAddr::ip).find(|address| is_refused(*address)) {
+            Some(address) => {
+                Err(Error::PrivateAddress { uri: request.shown_uri(), host: name, address })
+            }
+            None => Ok(Some(addresses)),
         }
-        Ok(addresses)
     }
 
     async fn look_up(
@@ -68,17 +83,6 @@ impl Guard {
             return Err(unresolved("it has no address".to_owned()));
         }
         Ok(addresses)
-    }
-
-    fn check(&self, host: &str, address: IpAddr, request: &Request) -> Result<(), Error> {
-        if (self.is_refused)(address) {
-            return Err(Error::PrivateAddress {
-                uri: request.shown_uri(),
-                host: host.to_owned(),
-                address,
-            });
-        }
-        Ok(())
     }
 }
 

@@ -25,13 +25,13 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn open(request: &Request, validator: Option<&str>) -> Result<Opened, Error> {
-    open_with(request, validator, Guard::of(request)).await
+    open_with(request, validator, &Guard::of(request)).await
 }
 
 async fn open_with(
     request: &Request,
     validator: Option<&str>,
-    guard: Guard,
+    guard: &Guard,
 ) -> Result<Opened, Error> {
     let mut url = request.url()?;
     let origin = url.origin();
@@ -50,7 +50,7 @@ async fn get(
     origin: &Origin,
     request: &Request,
     validator: Option<&str>,
-    guard: Guard,
+    guard: &Guard,
 ) -> Result<Response, Error> {
     let client = client(url, request, guard).await?;
     let mut get = client.get(url.clone());
@@ -72,18 +72,17 @@ async fn get(
 
 /// Returns a client that connects only to the checked addresses. A proxy would look names up itself, so it is used only
 /// if addresses are not guarded.
-pub(super) async fn client(url: &Url, request: &Request, guard: Guard) -> Result<Client, Error> {
+pub(super) async fn client(url: &Url, request: &Request, guard: &Guard) -> Result<Client, Error> {
     let addresses = guard.resolve(url, request).await?;
-    let host = url.host_str().unwrap_or_default();
     let mut builder = Client::builder()
         .redirect(redirect::Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(READ_TIMEOUT)
         .no_gzip()
-        .user_agent(concat!("kubectl-flink/", env!("CARGO_PKG_VERSION")))
-        .resolve_to_addrs(host, &addresses);
-    if request.refuses_private_addresses {
-        builder = builder.no_proxy();
+        .user_agent(concat!("kubectl-flink/", env!("CARGO_PKG_VERSION")));
+    if let Some(addresses) = addresses {
+        let host = url.host_str().unwrap_or_default();
+        builder = builder.resolve_to_addrs(host, &addresses).no_proxy();
     }
     builder.build().map_err(|error| Error::invalid(request, innermost(&error)))
 }

@@ -1,6 +1,7 @@
 //! Jars in object stores: S3, Google Cloud Storage, Azure.
 
 mod azure;
+mod connector;
 mod gcs;
 mod s3;
 mod settings;
@@ -9,15 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use object_store::client::{HttpClient, HttpConnector};
 use object_store::list::PaginatedListStore;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, GetOptions, ObjectStore, RetryConfig};
 use url::Url;
 
 use super::error::{Error, innermost};
-use super::guard::Guard;
-use super::http::{self, CONNECT_TIMEOUT, READ_TIMEOUT};
+use super::http::{CONNECT_TIMEOUT, READ_TIMEOUT};
 use super::request::Request;
 use super::source::Source;
 use super::uri::Scheme;
@@ -32,7 +31,7 @@ pub(super) async fn open(
     request: &Request,
     validator: Option<&str>,
 ) -> Result<Opened, Error> {
-    let (store, path) = connect(scheme, request).await?;
+    let (store, path) = connect(scheme, request)?;
     let options = GetOptions { if_none_match: validator.map(str::to_owned), ..Default::default() };
     let found = match store.get_opts(&path, options).await {
         Ok(found) => found,
@@ -61,7 +60,7 @@ pub(super) trait Objects: ObjectStore + PaginatedListStore {}
 impl<T: ObjectStore + PaginatedListStore> Objects for T {}
 
 /// Returns the store of the request's URI, and the path in it.
-pub(super) async fn connect(
+pub(super) fn connect(
     scheme: Scheme,
     request: &Request,
 ) -> Result<(Arc<dyn Objects>, Path), Error> {
@@ -69,15 +68,18 @@ pub(super) async fn connect(
     let path = Path::from_url_path(url.path())
         .map_err(|error| Error::invalid(request, innermost(&error)))?;
     let store: Arc<dyn Objects> = match scheme {
-        Scheme::Gcs => gcs::store(&url, request).await?,
-        Scheme::Azure => azure::store(&url, request).await?,
-        Scheme::S3 | Scheme::Http | Scheme::File | Scheme::Hdfs => s3::store(&url, request).await?,
+        Scheme::Gcs => gcs::store(&url, request)?,
+        Scheme::Azure => azure::store(&url, request)?,
+        Scheme::S3 | Scheme::Http | Scheme::File | Scheme::Hdfs => s3::store(&url, request)?,
     };
     Ok((store, path))
 }
 
 /// Converts an object store's error. Its text may contain what was signed, so little of it is shown.
 pub(super) fn failure(request: &Request, error: &object_store::Error) -> Error {
+    if let Some(own) = own_error(error) {
+        return own;
+    }
     match error {
         object_store::Error::NotFound { .. } => Error::not_found(request),
         object_store::Error::PermissionDenied { .. } => {
@@ -93,6 +95,12 @@ pub(super) fn failure(request: &Request, error: &object_store::Error) -> Error {
         }
         other => Error::unreachable(request, &innermost(other)),
     }
+}
+
+/// Returns the error of this program, such as that of an address, that a store's client passes on.
+fn own_error(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.into_iter().find_map(|error| error.downcast_ref::<Error>()).cloned()
 }
 
 fn retries() -> RetryConfig {
@@ -124,22 +132,6 @@ fn endpoint_url(request: &Request, text: &str, is_tls: bool) -> Result<Url, Erro
     url.ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
         .ok_or_else(|| Error::invalid(request, format!("`{text}` is not the address of a store")))
-}
-
-/// Connects only to the addresses of an endpoint that a user chose.
-#[derive(Debug)]
-struct Pinned(reqwest::Client);
-
-impl Pinned {
-    async fn to(endpoint: &Url, request: &Request) -> Result<Self, Error> {
-        Ok(Self(http::client(endpoint, request, Guard::of(request)).await?))
-    }
-}
-
-impl HttpConnector for Pinned {
-    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(self.0.clone()))
-    }
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl Storage {
     /// # Errors
     /// [`Error::Hidden`] for a location that only pods can see, such as `file:`, and for one that the options give no
     /// access to.
-    pub async fn open(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Result<Self, Error> {
+    pub fn open(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Result<Self, Error> {
         let request = request(uri, operator, job);
         let scheme = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
         let scheme = scheme.filter(|scheme| SCHEMES.contains(&scheme.as_str()));
@@ -113,7 +113,7 @@ impl Storage {
             let root = path.trim_matches('/').to_owned();
             return Ok(Self { files: Files::Hdfs(client), request, root });
         }
-        let (store, path) = super::object::connect(scheme, &request).await.map_err(hidden)?;
+        let (store, path) = super::object::connect(scheme, &request).map_err(hidden)?;
         Ok(Self { files: Files::Objects(store), request, root: path.to_string() })
     }
 

@@ -10,5 +10,6 @@
 extern crate kubectl_flink_clients as clients;
 
 mod jars;
+mod stores;
 mod support;
 mod transfers;

@@ -65,7 +65,6 @@ impl Store {
 
 /// Serves until the test ends; returns its address.
 pub(crate) async fn serve(router: Router) -> String {
-    drop(rustls::crypto::ring::default_provider().install_default());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -80,6 +79,7 @@ pub(crate) fn request(
     operator: &[(&str, &str)],
     job: &[(&str, &str)],
 ) -> Request {
+    drop(rustls::crypto::ring::default_provider().install_default());
     let mut config: FlinkConfig = [
         (format!("{PREFIX}.base.dir"), folder.to_str().unwrap()),
         (format!("{PREFIX}.allowed-schemes"), "http;https;s3;gs;abfss"),

@@ -1,4 +1,5 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{HeaderMap as Headers, StatusCode as Status};
@@ -218,7 +219,7 @@ async fn every_address_of_every_hop_is_checked() {
             let addresses = addresses.collect();
             Box::pin(async move { Ok(addresses) })
         },
-        is_refused: refuses_second,
+        is_refused: Some(Arc::new(refuses_second)),
     };
     let router = Router::new()
         .route("/a.jar", get(|| async { JAR }))
@@ -226,7 +227,7 @@ async fn every_address_of_every_hop_is_checked() {
     let port = serve(router).await;
     let reason = async |host: &str, path: &str| {
         let (request, _folder) = request(&format!("http://{host}:{port}/{path}"), &[]);
-        open_with(&request, None, guard).await.err().map(|error| error.reason())
+        open_with(&request, None, &guard).await.err().map(|error| error.reason())
     };
     assert_eq!(reason("good.test", "a.jar").await, None);
     assert_eq!(reason("mixed.test", "a.jar").await, Some("ArtifactPrivateAddress"));
@@ -243,17 +244,16 @@ async fn the_address_that_was_checked_is_connected_to() {
             let last = if LOOKUPS.fetch_add(1, Ordering::SeqCst) == 0 { 1 } else { 2 };
             Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, last], port))]) })
         },
-        is_refused: refuses_second,
+        is_refused: Some(Arc::new(refuses_second)),
     };
     let port = serve(Router::new().route("/a.jar", get(|| async { JAR }))).await;
     let (request, _folder) = request(&format!("http://rebinding.test:{port}/a.jar"), &[]);
-    assert!(open_with(&request, None, guard).await.is_ok());
+    assert!(open_with(&request, None, &guard).await.is_ok());
     assert_eq!(LOOKUPS.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn an_unchanged_jar_is_not_sent_again() {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     let sent = Arc::new(AtomicUsize::new(0));
     let answer = {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use object_store::azure::{MicrosoftAzure, MicrosoftAzureBuilder};
 use url::Url;
 
+use super::connector::Connector;
 use super::settings::partial;
-use super::{Pinned, client_options, endpoint_url, retries};
+use super::{client_options, endpoint_url, retries};
 use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
 use crate::artifact::source::Source;
@@ -99,7 +100,7 @@ pub(super) fn source(url: &Url, request: &Request) -> Result<Source, Error> {
     Ok(source)
 }
 
-pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftAzure>, Error> {
+pub(super) fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftAzure>, Error> {
     let place = Place::of(url, request)?;
     let is_operators = place.is_operators(request)?;
     let config = if is_operators { &request.operator } else { &request.job };
@@ -108,7 +109,8 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftA
     let builder = builder
         .with_account(place.account)
         .with_container_name(place.container)
-        .with_retry(retries());
+        .with_retry(retries())
+        .with_http_connector(Connector::of(request, is_operators));
     // Of a job's configuration, only the job's own options are used: the rest comes from the operator.
     let counts = |key: &str| is_operators || place.is_own(key, request);
     let (builder, are_complete) = with_credentials(builder, &place, config, counts);
@@ -116,7 +118,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<MicrosoftA
         let wanted = format!("`{CLIENT_ID}` and `{TOKEN_ENDPOINT}`");
         return Err(Error::invalid(request, partial(&wanted)));
     }
-    let builder = at_endpoint(builder, &place, config, is_operators, request).await?;
+    let builder = at_endpoint(builder, &place, config, request)?;
     let store = builder.build();
     Ok(Arc::new(
         store.map_err(|error| Error::invalid(request, request.redact(&innermost(&error))))?,
@@ -155,11 +157,10 @@ fn with_credentials(
     (builder, are_complete)
 }
 
-async fn at_endpoint(
+fn at_endpoint(
     builder: MicrosoftAzureBuilder,
     place: &Place<'_>,
     config: &FlinkConfig,
-    is_operators: bool,
     request: &Request,
 ) -> Result<MicrosoftAzureBuilder, Error> {
     let Some(endpoint) = config.get_text(ENDPOINT) else {
@@ -167,11 +168,7 @@ async fn at_endpoint(
         return Ok(builder.with_endpoint(endpoint).with_client_options(client_options(false)));
     };
     let endpoint = endpoint_url(request, endpoint, true)?;
-    let builder = builder
+    Ok(builder
         .with_endpoint(endpoint.as_str().trim_end_matches('/').to_owned())
-        .with_client_options(client_options(endpoint.scheme() == "http"));
-    if is_operators {
-        return Ok(builder);
-    }
-    Ok(builder.with_http_connector(Pinned::to(&endpoint, request).await?))
+        .with_client_options(client_options(endpoint.scheme() == "http")))
 }

@@ -6,8 +6,9 @@ use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder};
 use serde_json::json;
 use url::Url;
 
+use super::connector::Connector;
 use super::settings::{Names, Settings};
-use super::{Pinned, client_options, endpoint_url, retries};
+use super::{client_options, endpoint_url, retries};
 use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
 use crate::artifact::source::Source;
@@ -25,7 +26,7 @@ pub(super) fn source(request: &Request) -> Result<Source, Error> {
     Ok(Settings::of(request, &NAMES)?.source())
 }
 
-pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<GoogleCloudStorage>, Error> {
+pub(super) fn store(url: &Url, request: &Request) -> Result<Arc<GoogleCloudStorage>, Error> {
     let settings = Settings::of(request, &NAMES)?;
     let bucket = url.host_str().unwrap_or_default();
     if bucket.is_empty() {
@@ -37,7 +38,8 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<GoogleClou
     } else {
         GoogleCloudStorageBuilder::new()
     };
-    builder = builder.with_bucket_name(bucket).with_retry(retries());
+    let connector = Connector::of(request, settings.is_operators);
+    builder = builder.with_bucket_name(bucket).with_retry(retries()).with_http_connector(connector);
     // The file belongs to the operator, so only the operator's own configuration may name it.
     if let (true, Some(file)) =
         (settings.is_operators, settings.get("auth.service.account.json.keyfile"))
@@ -57,14 +59,9 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<GoogleClou
     builder = match settings.get(NAMES.endpoint) {
         Some(endpoint) => {
             let endpoint = endpoint_url(request, endpoint, true)?;
-            let builder = builder
+            builder
                 .with_base_url(endpoint.as_str().trim_end_matches('/'))
-                .with_client_options(client_options(endpoint.scheme() == "http"));
-            if settings.is_operators {
-                builder
-            } else {
-                builder.with_http_connector(Pinned::to(&endpoint, request).await?)
-            }
+                .with_client_options(client_options(endpoint.scheme() == "http"))
         }
         None => builder.with_client_options(client_options(false)),
     };

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use url::Url;
 
+use super::connector::Connector;
 use super::settings::{Names, Settings};
-use super::{Pinned, client_options, endpoint_url, retries};
+use super::{client_options, endpoint_url, retries};
 use crate::artifact::error::{Error, innermost};
 use crate::artifact::request::Request;
 use crate::artifact::source::Source;
@@ -26,7 +27,7 @@ pub(super) fn source(request: &Request) -> Result<Source, Error> {
     Ok(Settings::of(request, &NAMES)?.source())
 }
 
-pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>, Error> {
+pub(super) fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>, Error> {
     let settings = Settings::of(request, &NAMES)?;
     let bucket = url.host_str().unwrap_or_default();
     if bucket.is_empty() {
@@ -35,7 +36,8 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>,
     settings.demand(&[ACCESS_KEY, SECRET_KEY], request)?;
     let mut builder =
         if settings.is_operators { AmazonS3Builder::from_env() } else { AmazonS3Builder::new() };
-    builder = builder.with_bucket_name(bucket).with_retry(retries());
+    let connector = Connector::of(request, settings.is_operators);
+    builder = builder.with_bucket_name(bucket).with_retry(retries()).with_http_connector(connector);
     if let Some(key) = settings.get(ACCESS_KEY) {
         builder = builder.with_access_key_id(key);
     }
@@ -46,13 +48,19 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>,
         builder = builder.with_token(token);
     }
     if let Some(region) = settings.get("endpoint.region").or(settings.get("region")) {
+        // Without an endpoint it is a part of the host's name.
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if !region.chars().all(is_of_name) {
+            let problem = format!("`{region}` is not a region: expected letters, digits and `-`");
+            return Err(Error::invalid(request, problem));
+        }
         builder = builder.with_region(region);
     }
     if settings.get("aws.credentials.provider").is_some_and(|name| name.ends_with(ANONYMOUS)) {
         builder = builder.with_skip_signature(true);
     }
     builder = match settings.get(NAMES.endpoint) {
-        Some(endpoint) => at_endpoint(builder, endpoint, bucket, &settings, request).await?,
+        Some(endpoint) => at_endpoint(builder, endpoint, bucket, &settings, request)?,
         None => builder.with_client_options(client_options(false)),
     };
     let store = builder.build();
@@ -61,7 +69,7 @@ pub(super) async fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>,
     ))
 }
 
-async fn at_endpoint(
+fn at_endpoint(
     builder: AmazonS3Builder,
     endpoint: &str,
     bucket: &str,
@@ -82,12 +90,8 @@ async fn at_endpoint(
             )
         })?;
     }
-    let mut builder = builder
+    Ok(builder
         .with_endpoint(endpoint.as_str().trim_end_matches('/'))
         .with_virtual_hosted_style_request(is_by_host)
-        .with_client_options(client_options(endpoint.scheme() == "http"));
-    if !settings.is_operators {
-        builder = builder.with_http_connector(Pinned::to(&endpoint, request).await?);
-    }
-    Ok(builder)
+        .with_client_options(client_options(endpoint.scheme() == "http")))
 }
