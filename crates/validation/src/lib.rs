@@ -5,6 +5,7 @@
 //! jobs, S for snapshots, R for resources, A for the autoscaler); beyond them, only what is certain to fail later is
 //! refused.
 
+pub mod addresses;
 mod autoscaler;
 pub mod blue_green;
 mod deployment;

@@ -5,8 +5,10 @@ use core::net::IpAddr;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::session_job::FlinkSessionJobSpec;
 use config::cluster::is_of_high_availability;
+use config::option::InvalidValue;
 use config::{FlinkConfig, OperatorConfig, options};
 
+use super::addresses::Restricted;
 use super::{
     Finding, NAME_RULE, Places, Rule, Violation, autoscaler, deployment, is_valid_name, jar_uri,
 };
@@ -53,7 +55,8 @@ pub fn host_to_look_up<'a>(
     spec: &'a FlinkSessionJobSpec,
     operator: &OperatorConfig,
 ) -> Option<&'a str> {
-    if !restricts_hosts(operator) {
+    // A wrong range is found when the jar is.
+    if matches!(Restricted::of(&operator.base), Ok(None)) {
         return None;
     }
     let uri = jar_uri::parse(spec.job.as_ref()?.jar_uri.as_deref()?).ok()?;
@@ -180,12 +183,7 @@ fn check_jar(jar: &str, operator: &OperatorConfig, host: Option<HostLookup>) -> 
     let key = options::USER_ARTIFACTS_ALLOWED_SCHEMES.key();
     let allowed = match operator.base.get(&options::USER_ARTIFACTS_ALLOWED_SCHEMES) {
         Ok(allowed) => allowed,
-        Err(invalid) => {
-            return Some(
-                Rule::OptionValue
-                    .found(format!("operator configuration `{key}`"), invalid.to_string()),
-            );
-        }
+        Err(invalid) => return Some(invalid_option(&invalid)),
     };
     if !allowed.iter().any(|known| known.eq_ignore_ascii_case(scheme)) {
         return broken(
@@ -196,7 +194,11 @@ fn check_jar(jar: &str, operator: &OperatorConfig, host: Option<HostLookup>) -> 
             ),
         );
     }
-    if !is_http(scheme) || !restricts_hosts(operator) {
+    let restricted = match Restricted::of(&operator.base) {
+        Ok(restricted) => restricted?,
+        Err(invalid) => return Some(invalid_option(&invalid)),
+    };
+    if !is_http(scheme) {
         return None;
     }
     let Some(name) = uri.host else {
@@ -207,7 +209,7 @@ fn check_jar(jar: &str, operator: &OperatorConfig, host: Option<HostLookup>) -> 
             Rule::JarHost,
             format!("host `{name}` cannot be resolved: correct it, or add it to DNS"),
         ),
-        HostLookup::Address(address) if is_restricted(address) => broken(
+        HostLookup::Address(address) if restricted.contains(address) => broken(
             Rule::JarHost,
             format!(
                 "host `{name}` is `{address}`, which is not a public address: the operator allows \
@@ -219,41 +221,13 @@ fn check_jar(jar: &str, operator: &OperatorConfig, host: Option<HostLookup>) -> 
     }
 }
 
+fn invalid_option(invalid: &InvalidValue) -> Finding {
+    Rule::OptionValue
+        .found(format!("operator configuration `{}`", invalid.key), invalid.to_string())
+}
+
 fn is_http(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
-}
-
-/// Returns whether hosts are restricted. A switch that cannot be read is treated as on, to be safe.
-fn restricts_hosts(operator: &OperatorConfig) -> bool {
-    operator.base.get(&options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS).unwrap_or(true)
-}
-
-/// Returns true for loopback, link-local, private, wildcard and multicast addresses. Beyond Java's list, these include
-/// unique-local IPv6, carrier NAT, and IPv4 written as IPv6, which lead to the same places.
-pub fn is_restricted(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            let [first, second, ..] = v4.octets();
-            v4.is_loopback()
-                || v4.is_link_local()
-                || v4.is_private()
-                || v4.is_unspecified()
-                || v4.is_multicast()
-                || (first == 100 && second & 0b1100_0000 == 64)
-        }
-        IpAddr::V6(v6) => {
-            if let Some(v4) = v6.to_ipv4_mapped() {
-                return is_restricted(IpAddr::V4(v4));
-            }
-            let is_site_local = v6.segments()[0] & 0xffc0 == 0xfec0;
-            v6.is_loopback()
-                || v6.is_unicast_link_local()
-                || v6.is_unique_local()
-                || v6.is_unspecified()
-                || v6.is_multicast()
-                || is_site_local
-        }
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use url::{Host, Url};
 
 use super::error::Error;
 use super::request::Request;
-use validation::session_job::is_restricted;
 
 type Lookup = fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
 
@@ -36,8 +35,9 @@ impl fmt::Debug for Guard {
 impl Guard {
     /// Returns a guard with the system's name service and the rule of the request.
     pub(super) fn of(request: &Request) -> Self {
-        let is_refused = request.refuses_private_addresses;
-        let is_refused = is_refused.then(|| Arc::new(is_restricted) as Arc<Refusal>);
+        let is_refused = request.restricted.clone().map(|restricted| {
+            Arc::new(move |address| restricted.contains(address)) as Arc<Refusal>
+        });
         Self { lookup: look_up, is_refused }
     }
 

@@ -13,6 +13,7 @@ use config::memory::MemorySize;
 use config::option::InvalidValue;
 use config::secret::is_secret;
 use config::{FlinkConfig, options};
+use validation::addresses::Restricted;
 
 /// Maximum length of foreign text in a message, in characters.
 const EXCERPT_CHARS: usize = 300;
@@ -28,8 +29,8 @@ pub struct Request {
     pub uri: String,
     /// In lower case.
     pub allowed_schemes: Vec<String>,
-    /// Whether hosts must have only public addresses.
-    pub refuses_private_addresses: bool,
+    /// Addresses that hosts must not have; `None` if they may have any.
+    pub restricted: Option<Restricted>,
     /// Sent only to the host of the URI, not after a redirect.
     pub headers: BTreeMap<String, String>,
     pub checksum: Option<Checksum>,
@@ -99,10 +100,7 @@ impl Request {
             namespace: namespace.to_owned(),
             uri: uri.to_owned(),
             allowed_schemes: schemes.iter().map(|scheme| scheme.to_lowercase()).collect(),
-            // A switch that cannot be parsed is treated as on, which is the safe side.
-            refuses_private_addresses: operator
-                .get(&options::USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS)
-                .unwrap_or(true),
+            restricted: Restricted::of(operator)?,
             headers: job
                 .find(&options::USER_ARTIFACTS_HTTP_HEADER)
                 .map_err(InvalidValue::hidden)?

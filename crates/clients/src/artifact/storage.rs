@@ -243,7 +243,7 @@ fn request(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Request {
         uri: uri.to_owned(),
         allowed_schemes: SCHEMES.iter().map(|&scheme| scheme.to_owned()).collect(),
         // The person who runs the command can reach these addresses anyway.
-        refuses_private_addresses: false,
+        restricted: None,
         headers: std::collections::BTreeMap::new(),
         checksum: None,
         limits: Limits {

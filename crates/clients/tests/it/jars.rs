@@ -113,3 +113,21 @@ async fn a_job_sets_no_header_that_names_another_host_or_version() {
     let job = [(&*format!("{PREFIX}.http.header"), "Authorization:Bearer x,X-Shop:1")];
     Jars::default().fetch(&request(("shop", &uri), folder.path(), &[], &job)).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_jar_comes_from_no_address_that_is_not_public() {
+    let folder = tempfile::tempdir().unwrap();
+    let guard = [
+        (&*format!("{PREFIX}.disallow-restricted-hosts"), "true"),
+        (&*format!("{PREFIX}.restricted-ranges"), "8.8.8.0/24"),
+        (&*format!("{PREFIX}.timeout"), "5 s"),
+    ];
+    for host in
+        ["168.63.129.16", "192.0.0.192", "[64:ff9b::a9fe:a9fe]", "[2002:a00:1::]", "8.8.8.8"]
+    {
+        let uri = format!("http://{host}/app.jar");
+        let request = request(("shop", &uri), folder.path(), &guard, &[]);
+        let error = Jars::default().fetch(&request).await.unwrap_err();
+        assert_eq!(error.reason(), "ArtifactPrivateAddress", "{host}: {error}");
+    }
+}

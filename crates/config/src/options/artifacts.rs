@@ -18,6 +18,10 @@ options! {
     /// Refuses jars on hosts without a public address.
     Live USER_ARTIFACTS_DISALLOW_RESTRICTED_HOSTS: bool =
         "kubernetes.operator.user.artifacts.disallow-restricted-hosts" or "true";
+    /// Further ranges of addresses whose hosts are refused, such as those of the cluster's Services
+    /// and pods if they are public.
+    Live USER_ARTIFACTS_RESTRICTED_RANGES: List =
+        "kubernetes.operator.user.artifacts.restricted-ranges";
     /// Maximum size of a fetched jar.
     Live USER_ARTIFACTS_MAX_SIZE: MemorySize =
         "kubernetes.operator.user.artifacts.max-size" or "1 gb";

@@ -15,7 +15,7 @@ fn only_administrators_choose_what_may_be_reached() {
     ]);
     let request = Request::from_config("shop", "http://h/a.jar", &config(&[]), &job).unwrap();
     assert_eq!(request.allowed_schemes, ["https"]);
-    assert!(request.refuses_private_addresses);
+    assert!(request.restricted.is_some());
     assert_eq!(request.limits.size_max.to_string(), "1 gb");
     let error = request.scheme().unwrap_err();
     assert_eq!(error.reason(), "ArtifactSchemeNotAllowed");
@@ -27,7 +27,7 @@ fn an_unreadable_guard_is_on() {
     let operator =
         config(&[("kubernetes.operator.user.artifacts.disallow-restricted-hosts", "perhaps")]);
     let request = Request::from_config("shop", "https://h/a.jar", &operator, &config(&[])).unwrap();
-    assert!(request.refuses_private_addresses);
+    assert!(request.restricted.is_some());
 }
 
 #[test]
