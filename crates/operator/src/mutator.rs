@@ -102,7 +102,10 @@ async fn one(
     let subject = Subject::new(kind, object);
     let answer = tokio::time::timeout(limit, mutator.mutate(&subject)).await;
     let answer = answer.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}")))?;
-    mutated(kind, object, &answer)
+    let object = object.clone();
+    // A large patch of a large object takes a while.
+    let changed = tokio::task::spawn_blocking(move || mutated(kind, &object, &answer)).await;
+    changed.map_err(|_| "its answer was not applied to the end".to_owned())?
 }
 
 /// Returns the mutators that `config` names, in the order of their names.

@@ -3,6 +3,7 @@
 //! A mutator changes what a user submits before it is validated: spec, labels and annotations. It cannot change the
 //! identity of the object, or what Kubernetes and the operator write.
 
+use json_patch::{Patch, PatchOperation};
 use serde_json::{Map, Value};
 
 use super::subject::{Kind, Subject};
@@ -12,6 +13,8 @@ use api::manifest;
 const OPERATIONS_MAX: usize = 1000;
 /// Maximum size of the resulting object, in bytes of JSON: what the API server accepts.
 const BYTES_MAX: usize = 1_500_000;
+/// Maximum depth of the object while it is patched: what JSON is parsed to.
+const DEPTH_MAX: usize = 128;
 /// Fields of `metadata` that users may set.
 const METADATA: [&str; 2] = ["annotations", "labels"];
 
@@ -28,10 +31,9 @@ pub fn mutated(kind: Kind, object: &Value, answer: &Value) -> Result<Value, Stri
             if operations.len() > OPERATIONS_MAX {
                 return Err(format!("its patch has more than {OPERATIONS_MAX} operations"));
             }
-            let patch: json_patch::Patch = serde_json::from_value(answer.clone())
+            let patch: Patch = serde_json::from_value(answer.clone())
                 .map_err(|error| format!("its answer is not a JSON Patch: {error}"))?;
-            json_patch::patch(&mut changed, &patch)
-                .map_err(|error| format!("its patch cannot be applied: {error}"))?;
+            apply(&patch, &mut changed)?;
         }
         Value::Object(_) => json_patch::merge(&mut changed, answer),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => {
@@ -41,6 +43,53 @@ pub fn mutated(kind: Kind, object: &Value, answer: &Value) -> Result<Value, Stri
     check_identity(object, &changed)?;
     check_form(kind, &changed)?;
     Ok(changed)
+}
+
+/// Applies a patch, one operation at a time: each `copy` may double the object, and each `move` may nest it deeper.
+fn apply(patch: &[PatchOperation], object: &mut Value) -> Result<(), String> {
+    let mut room = BYTES_MAX;
+    for (index, operation) in patch.iter().enumerate() {
+        // A path that does not exist is an error of the operation itself.
+        let value = match operation {
+            PatchOperation::Add(it) => Some(&it.value),
+            PatchOperation::Replace(it) => Some(&it.value),
+            PatchOperation::Move(it) => it.from.resolve(object).ok(),
+            PatchOperation::Copy(it) => it.from.resolve(object).ok(),
+            PatchOperation::Remove(_) | PatchOperation::Test(_) => None,
+        };
+        if let Some((bytes, depth)) = value.map(extent) {
+            let is_too_large = |limit: usize, unit: &str| {
+                format!("operation {index} of its patch makes more than {limit} {unit}")
+            };
+            room = room.checked_sub(bytes).ok_or_else(|| is_too_large(BYTES_MAX, "bytes"))?;
+            if operation.path().count() + depth > DEPTH_MAX {
+                return Err(is_too_large(DEPTH_MAX, "levels"));
+            }
+        }
+        json_patch::patch_unsafe(object, std::slice::from_ref(operation)).map_err(|mut error| {
+            error.operation = index;
+            format!("its patch cannot be applied: {error}")
+        })?;
+    }
+    Ok(())
+}
+
+/// Returns about how many bytes a value takes as JSON, and how many levels it has.
+fn extent(value: &Value) -> (usize, usize) {
+    let within = |values: &mut dyn Iterator<Item = (usize, &Value)>| {
+        values.fold((2, 1), |(bytes, depth), (name, value)| {
+            let (more, below) = extent(value);
+            (bytes + name + more + 1, depth.max(below + 1))
+        })
+    };
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => (4, 0),
+        Value::String(text) => (text.len() + 2, 0),
+        Value::Array(items) => within(&mut items.iter().map(|item| (0, item))),
+        Value::Object(fields) => {
+            within(&mut fields.iter().map(|(name, field)| (name.len() + 3, field)))
+        }
+    }
 }
 
 /// Checks that only spec, labels and annotations differ.

@@ -106,6 +106,34 @@ fn what_comes_out_is_still_an_object_of_its_kind() {
     );
 }
 
+/// What a patch of forty operations would make of an object, no computer could hold.
+#[test]
+fn a_patch_that_grows_the_object_is_stopped_while_it_is_applied() {
+    let copy = |to| json!({"op": "copy", "from": "/spec", "path": format!("/spec/a{to}")});
+    check_refusal(
+        (0..40).map(copy).collect(),
+        expect!["operation 14 of its patch makes more than 1500000 bytes"],
+    );
+    // Each pair of operations wraps all that was there in a hundred levels.
+    let levels = "/a".repeat(100);
+    let deep = (0..100).fold(json!({}), |value, _| json!({"a": value}));
+    let wrap = [
+        json!({"op": "add", "path": "/spec/y", "value": deep}),
+        json!({"op": "move", "from": "/spec/x", "path": format!("/spec/y{levels}/b")}),
+        json!({"op": "move", "from": "/spec/y", "path": "/spec/x"}),
+    ];
+    let start = json!({"op": "add", "path": "/spec/x", "value": {}});
+    check_refusal(
+        [start].into_iter().chain(wrap.into_iter().cycle().take(900)).collect(),
+        expect!["operation 5 of its patch makes more than 128 levels"],
+    );
+    // Large is not too large.
+    let text = "x".repeat(100_000);
+    let add = json!({"op": "add", "path": "/metadata/annotations", "value": {"a": text}});
+    let copy = json!({"op": "copy", "from": "/metadata/annotations/a", "path": "/metadata/annotations/b"});
+    assert!(mutated(Kind::FlinkDeployment, &object(), &json!([add, copy])).is_ok());
+}
+
 #[test]
 fn the_difference_is_what_makes_one_object_of_the_other() {
     let (before, after) = (
