@@ -1,5 +1,7 @@
 //! Aligns a parallelism with key groups or partitions, so that no subtask has more of them than others.
 
+use std::collections::BTreeSet;
+
 use config::options::autoscaler::{AdjustMode, AlignmentMode};
 
 use super::settings::Alignment;
@@ -56,27 +58,19 @@ impl Target {
     /// Returns the first value from the target upwards that divides the parts, or with which each subtask has fewer.
     fn first_above(&self, is_load_reducing: bool) -> Option<u32> {
         let end = if self.is_up() { self.cap() } else { self.cap().min(self.current) };
+        let divisor = divisors(self.parts).range(self.target..).next().copied();
         let most = self.parts / self.target;
-        (self.target..=end).find(|parallelism| {
-            self.parts.is_multiple_of(*parallelism)
-                || (is_load_reducing && self.parts / parallelism < most)
-        })
+        let with_fewer = self.parts.checked_div(most).filter(|_| is_load_reducing).map(|of| of + 1);
+        divisor.into_iter().chain(with_fewer).min().filter(|parallelism| *parallelism <= end)
     }
 
     /// Returns the last value below the target with which no subtask has more parts, unless that reverses the
     /// direction. For a vertex with idle subtasks it does not: these are removed whatever the rate is.
     fn first_below(&self) -> Aligned {
-        let most = self.parts / self.target;
-        let mut parallelism = self.target;
-        while parallelism > 0 {
-            if self.parts / parallelism > most {
-                if !self.parts.is_multiple_of(parallelism) {
-                    parallelism += 1;
-                }
-                break;
-            }
-            parallelism -= 1;
-        }
+        // The last value with which some subtask has more parts than with the target; 0 if there is none.
+        let more = self.parts / (self.parts / self.target + 1);
+        let is_even = more == 0 || self.parts.is_multiple_of(more);
+        let parallelism = if is_even { more } else { more + 1 };
         let parallelism = parallelism.max(self.lower);
         let is_turned =
             if self.is_up() { parallelism <= self.current } else { parallelism >= self.current };
@@ -85,6 +79,12 @@ impl Target {
         }
         Aligned { parallelism, is_limited: parallelism != self.target }
     }
+}
+
+/// Returns the numbers that divide another one, in steps up to its square root.
+pub(super) fn divisors(of: u32) -> BTreeSet<u32> {
+    let pairs = (1..=of.isqrt()).filter(|one| of.is_multiple_of(*one));
+    pairs.flat_map(|one| [one, of / one]).collect()
 }
 
 #[cfg(test)]

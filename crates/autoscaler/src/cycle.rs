@@ -20,7 +20,7 @@ use super::evaluate::{Evaluation, Unmeasured, evaluate_with};
 use super::events::{Disabled, Event};
 use super::memory::{Tuning, tune};
 use super::metric::{Evaluated, Metric};
-use super::plugin::{Asking, Halt, Id, Question, Teller, Unanswered};
+use super::plugin::{Answers, Asking, Halt, Id, Job, Question, Teller, Unanswered};
 use super::quota::{self, Changes, Exceeded, TaskManager};
 use super::rate::two_decimals;
 use super::sample::{Reading, Unscaled, sample};
@@ -31,6 +31,9 @@ use super::settings::Settings;
 use super::topology::{Topology, VertexId};
 use super::vertex_scaler::{self, Step, VertexDecision, VertexInput};
 use super::window::{self, Discarded, Samples};
+
+/// Maximum number of events about single vertices in a cycle; each is a write to the API server.
+const VERTEX_EVENTS_MAX: usize = 20;
 
 /// The state of a job that is kept between two cycles.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,6 +82,56 @@ pub struct Facts<'a> {
     pub capacity: Option<&'a Result<Capacity, String>>,
     /// For the rules that the settings name.
     pub asking: Asking<'a>,
+}
+
+/// The input of a cycle that runs on another thread.
+#[derive(Clone, Debug)]
+pub struct OwnedFacts {
+    pub now: Timestamp,
+    pub zone: TimeZone,
+    pub settings: Settings,
+    pub config: FlinkConfig,
+    pub topology: Topology,
+    pub running_since: Timestamp,
+    pub reading: Reading,
+    pub task_manager: TaskManager,
+    pub pods: Option<Pods>,
+    pub job: Option<Job>,
+}
+
+impl OwnedFacts {
+    /// Returns the facts, with the free resources and the answers of rules as they are known by now.
+    pub fn with<'a>(
+        &'a self,
+        capacity: Option<&'a Result<Capacity, String>>,
+        answers: &'a Answers,
+    ) -> Facts<'a> {
+        let Self {
+            now,
+            zone,
+            settings,
+            config,
+            topology,
+            running_since,
+            reading,
+            task_manager,
+            pods,
+            job,
+        } = self;
+        Facts {
+            now: *now,
+            zone,
+            settings,
+            config,
+            topology,
+            running_since: *running_since,
+            reading,
+            task_manager: *task_manager,
+            pods: *pods,
+            capacity,
+            asking: Asking { job: job.as_ref(), answers: Some(answers) },
+        }
+    }
 }
 
 impl<'a> Facts<'a> {
@@ -490,12 +543,10 @@ impl Cycle {
             if let Some(expected) = decision.expected_rate {
                 figures.set(Metric::ExpectedProcessingRate, Evaluated::of(expected));
             }
-            if let Some(limited) = decision.limited {
-                self.events.push(Event::limited(id, limited, settings));
-            }
-            if let Some(ineffective) = decision.ineffective {
-                self.events.push(Event::ineffective(id, ineffective, settings));
-            }
+            let limited = decision.limited.map(|of| Event::limited(id, of, settings));
+            let ineffective = decision.ineffective.map(|of| Event::ineffective(id, of, settings));
+            let room = VERTEX_EVENTS_MAX.saturating_sub(self.events.len());
+            self.events.extend(limited.into_iter().chain(ineffective).take(room));
             self.decisions.insert(id.clone(), decision);
         }
         *noted = delayed;

@@ -62,7 +62,8 @@ pub(super) fn evaluate_with<E: From<Unmeasured>>(
         &Evaluation,
     ) -> Result<Vec<(Metric, Evaluated)>, E>,
 ) -> Result<Evaluation, E> {
-    let window = View { samples, topology, settings };
+    let flows = topology.vertices().keys().map(|id| (id, Flow::of(samples, id))).collect();
+    let window = View { samples, topology, settings, flows };
     let mut evaluation =
         Evaluation { job: window.job()?, is_backlog: window.is_backlog(), ..Evaluation::default() };
     for (id, vertex) in topology.in_order() {
@@ -115,11 +116,42 @@ struct View<'a> {
     samples: &'a Samples,
     topology: &'a Topology,
     settings: &'a Settings,
+    flows: BTreeMap<&'a VertexId, Flow>,
+}
+
+/// The rates of the records of a vertex; NaN if they are unknown. Every edge needs those of both ends.
+#[derive(Clone, Copy)]
+struct Flow {
+    coming_in: f64,
+    going_out: f64,
+}
+
+impl Flow {
+    const UNKNOWN: Self = Self { coming_in: f64::NAN, going_out: f64::NAN };
+
+    fn of(samples: &Samples, id: &VertexId) -> Self {
+        let of = |metric| rate(samples, id, metric);
+        Self { coming_in: of(Metric::NumRecordsIn), going_out: of(Metric::NumRecordsOut) }
+    }
+}
+
+/// What all inputs of a vertex send, from which what all but one of them send follows.
+#[derive(Default)]
+struct Sent {
+    /// Of those that are known.
+    rate: f64,
+    unknown: usize,
+    /// Number of inputs that also send to other vertices.
+    branching: usize,
 }
 
 impl View<'_> {
     fn rate(&self, vertex: &VertexId, metric: Metric) -> f64 {
         rate(self.samples, vertex, metric)
+    }
+
+    fn flow(&self, vertex: &VertexId) -> Flow {
+        self.flows.get(vertex).copied().unwrap_or(Flow::UNKNOWN)
     }
 
     fn latest(&self, vertex: &VertexId, metric: Metric) -> Option<f64> {
@@ -132,7 +164,7 @@ impl View<'_> {
         self.topology.vertices().iter().filter(|(_, vertex)| vertex.is_source()).any(|(id, _)| {
             // NaN if a rate is unknown, or if nothing is pending and nothing arrives.
             let lag = self.latest(id, Metric::Lag).unwrap_or(0.0);
-            lag / self.rate(id, Metric::NumRecordsIn) > max
+            lag / self.flow(id).coming_in > max
         })
     }
 
@@ -205,7 +237,7 @@ impl View<'_> {
 
     /// Returns the target and catch-up rate of a source.
     fn of_source(&self, id: &VertexId) -> Result<(f64, f64), Unmeasured> {
-        let coming_in = self.rate(id, Metric::NumRecordsIn) + self.rate(id, Metric::Lag);
+        let coming_in = self.flow(id).coming_in + self.rate(id, Metric::Lag);
         if !coming_in.is_finite() {
             return Err(Unmeasured::NoIngestionRate(id.clone()));
         }
@@ -224,20 +256,39 @@ impl View<'_> {
         before: &BTreeMap<VertexId, Figures>,
     ) -> (f64, f64) {
         let (mut target, mut catch_up) = (0.0, 0.0);
+        let sent = self.sent_to(vertex);
         for input in vertex.inputs.keys() {
             let Some(of_input) = before.get(input) else { continue };
-            let ratio = self.output_ratio(input, id, vertex);
+            let ratio = self.output_ratio(input, id, vertex, &sent);
             target += of_input.average(Metric::TargetDataRate) * ratio;
             catch_up += of_input.current(Metric::CatchUpDataRate) * ratio;
         }
         (target, catch_up)
     }
 
+    fn sent_to(&self, vertex: &Vertex) -> Sent {
+        let mut sent = Sent::default();
+        for input in vertex.inputs.keys() {
+            let rate = self.flow(input).going_out;
+            if rate.is_nan() {
+                sent.unknown += 1;
+            } else {
+                sent.rate += rate;
+            }
+            sent.branching += usize::from(self.is_branching(input));
+        }
+        sent
+    }
+
+    fn is_branching(&self, id: &VertexId) -> bool {
+        self.topology.output_count(id) != 1
+    }
+
     /// Returns the number of records that go from one vertex to another for each that arrives.
-    fn output_ratio(&self, from: &VertexId, to: &VertexId, vertex: &Vertex) -> f64 {
-        let coming_in = self.rate(from, Metric::NumRecordsIn);
+    fn output_ratio(&self, from: &VertexId, to: &VertexId, vertex: &Vertex, sent: &Sent) -> f64 {
+        let coming_in = self.flow(from).coming_in;
         if coming_in > 0.0 {
-            let going_out = self.edge_rate(from, to, vertex);
+            let going_out = self.edge_rate(from, to, vertex, sent);
             if going_out > 0.0 {
                 return going_out / coming_in;
             }
@@ -246,23 +297,18 @@ impl View<'_> {
     }
 
     /// Flink counts everything a vertex sends together, so the rate of one edge is what the other end receives, minus
-    /// what it receives from elsewhere.
-    fn edge_rate(&self, from: &VertexId, to: &VertexId, vertex: &Vertex) -> f64 {
+    /// what it receives from elsewhere. `sent` is what all inputs of the other end send.
+    fn edge_rate(&self, from: &VertexId, to: &VertexId, vertex: &Vertex, sent: &Sent) -> f64 {
+        let coming_in = self.flow(to).coming_in;
         if vertex.inputs.len() == 1 {
-            return self.rate(to, Metric::NumRecordsIn);
+            return coming_in;
         }
-        let mut from_others = 0.0;
-        for other in vertex.inputs.keys().filter(|other| *other != from) {
-            if self.topology.outputs(other).count() != 1 {
-                from_others = f64::NAN;
-                break;
-            }
-            from_others += self.rate(other, Metric::NumRecordsOut);
+        let own = self.flow(from).going_out;
+        let is_other_branching = sent.branching > usize::from(self.is_branching(from));
+        if is_other_branching || sent.unknown > usize::from(own.is_nan()) {
+            return own;
         }
-        if from_others.is_nan() {
-            return self.rate(from, Metric::NumRecordsOut);
-        }
-        self.rate(to, Metric::NumRecordsIn) - from_others
+        coming_in - (sent.rate - if own.is_nan() { 0.0 } else { own })
     }
 
     /// Returns the busy time in milliseconds per second.
@@ -279,7 +325,7 @@ impl View<'_> {
 
     /// Returns the rate of arriving records, over the same time as the busy time.
     fn rate_for_busy(&self, id: &VertexId) -> f64 {
-        let counted = || self.rate(id, Metric::NumRecordsIn);
+        let counted = || self.flow(id).coming_in;
         match self.settings.busy_time {
             BusyTimeAggregator::Avg => counted(),
             BusyTimeAggregator::Max | BusyTimeAggregator::Min => {

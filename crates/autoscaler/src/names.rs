@@ -47,6 +47,10 @@ pub type Wanted = BTreeMap<String, Figure>;
 
 /// Maximum number of metrics read of a vertex; they must fit into one request.
 pub const WANTED_MAX: usize = 100;
+/// Maximum length of their names together.
+const WANTED_LENGTH_MAX: usize = 32 << 10;
+/// Maximum length of one name; Flink shortens the parts of longer ones.
+const NAME_LENGTH_MAX: usize = 1 << 10;
 
 /// Chooses from the names of a vertex's metrics. One of each figure is enough, except for pending records: a vertex may
 /// read from several sources.
@@ -55,7 +59,11 @@ pub const WANTED_MAX: usize = 100;
 /// If a required figure has no metric.
 pub fn wanted(names: &[String], is_source: bool) -> Result<Wanted, Missing> {
     let mut wanted = Wanted::new();
-    let first = |figure: Figure| names.iter().filter(move |name| figure.is_named(name)).min();
+    let of = |figure: Figure| {
+        let is_it = move |name: &&String| name.len() <= NAME_LENGTH_MAX && figure.is_named(name);
+        names.iter().filter(is_it)
+    };
+    let first = |figure: Figure| of(figure).min();
     let (needed, others) = if is_source {
         (OF_SOURCE, [Figure::SourceOut])
     } else {
@@ -69,9 +77,14 @@ pub fn wanted(names: &[String], is_source: bool) -> Result<Wanted, Missing> {
         wanted.extend(first(figure).map(|name| (name.clone(), figure)));
     }
     if is_source {
-        let pending = names.iter().filter(|name| Figure::Pending.is_named(name));
+        let mut length: usize = wanted.keys().map(String::len).sum();
+        let fits = |name: &&String| {
+            length += name.len();
+            length <= WANTED_LENGTH_MAX
+        };
         let room = WANTED_MAX.saturating_sub(wanted.len());
-        wanted.extend(pending.take(room).map(|name| (name.clone(), Figure::Pending)));
+        let pending = of(Figure::Pending).take(room).take_while(fits);
+        wanted.extend(pending.map(|name| (name.clone(), Figure::Pending)));
     }
     Ok(wanted)
 }

@@ -7,6 +7,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_with::skip_serializing_none;
 
+/// Maximum number of vertices of a graph, and of edges between them. The largest jobs have a few hundred; each vertex
+/// takes two calls to Flink in every cycle, and room in the stored samples.
+pub const VERTICES_MAX: usize = 2_000;
+pub const EDGES_MAX: usize = 20_000;
+/// Maximum length of an id, which is also the label of metrics and a key of the stored state.
+const ID_LENGTH_MAX: usize = 64;
+/// Flink's own limit of a parallelism and of a max parallelism.
+pub const PARALLELISM_MAX: u32 = 1 << 15;
+
 /// Id of a vertex, 32 hexadecimal digits as Flink writes them.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(from = "String", into = "String")]
@@ -128,8 +137,31 @@ pub enum Unusable {
     UnknownInput { vertex: VertexId, input: VertexId },
     #[error("the plan has a cycle at vertex `{0}`")]
     Circular(VertexId),
+    #[error("the id of a vertex has {length} characters, and Flink's have 32")]
+    Id { length: usize },
     #[error("vertex `{vertex}` runs with parallelism {parallelism} of at most {max_parallelism}")]
     Parallelism { vertex: VertexId, parallelism: u32, max_parallelism: u32 },
+    #[error(
+        "vertex `{vertex}` has max parallelism {max_parallelism}, and Flink allows at most \
+         {PARALLELISM_MAX}"
+    )]
+    MaxParallelism { vertex: VertexId, max_parallelism: u32 },
+    #[error(
+        "the job has {vertices} vertices and {edges} edges: to keep each cycle short, only jobs \
+         with at most {VERTICES_MAX} and {EDGES_MAX} are scaled"
+    )]
+    TooLarge { vertices: usize, edges: usize },
+}
+
+/// Checks the size of a graph before anything is done for each of its vertices.
+///
+/// # Errors
+/// If there are too many vertices or edges.
+pub fn check_size(vertices: usize, edges: usize) -> Result<(), Unusable> {
+    if vertices > VERTICES_MAX || edges > EDGES_MAX {
+        return Err(Unusable::TooLarge { vertices, edges });
+    }
+    Ok(())
 }
 
 /// The graph of a job.
@@ -149,12 +181,20 @@ impl Topology {
         if vertices.is_empty() {
             return Err(Unusable::Empty);
         }
+        check_size(vertices.len(), vertices.values().map(|vertex| vertex.inputs.len()).sum())?;
         let mut outputs: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
         for (id, vertex) in &vertices {
             let Vertex { parallelism, max_parallelism, .. } = *vertex;
+            let length = id.as_str().len();
+            if length > ID_LENGTH_MAX {
+                return Err(Unusable::Id { length });
+            }
             if parallelism == 0 || max_parallelism < parallelism {
                 let vertex = id.clone();
                 return Err(Unusable::Parallelism { vertex, parallelism, max_parallelism });
+            }
+            if max_parallelism > PARALLELISM_MAX {
+                return Err(Unusable::MaxParallelism { vertex: id.clone(), max_parallelism });
             }
             for (input, ship) in &vertex.inputs {
                 if !vertices.contains_key(input) {
@@ -164,7 +204,7 @@ impl Topology {
                 outputs.entry(input.clone()).or_default().insert(id.clone(), *ship);
             }
         }
-        let order = topological_order(&vertices)?;
+        let order = topological_order(&vertices, &outputs)?;
         Ok(Self { vertices, outputs, order })
     }
 
@@ -186,6 +226,11 @@ impl Topology {
         self.outputs.get(id).into_iter().flatten().map(|(to, ship)| (to, *ship))
     }
 
+    /// Returns to how many vertices the records of a vertex go.
+    pub fn output_count(&self, id: &VertexId) -> usize {
+        self.outputs.get(id).map_or(0, BTreeMap::len)
+    }
+
     /// Returns vertices by slot sharing group, if their group is known.
     pub fn slot_sharing_groups(&self) -> BTreeMap<&str, BTreeSet<&VertexId>> {
         let mut groups: BTreeMap<&str, BTreeSet<&VertexId>> = BTreeMap::new();
@@ -198,25 +243,36 @@ impl Topology {
     }
 }
 
-fn topological_order(vertices: &BTreeMap<VertexId, Vertex>) -> Result<Vec<VertexId>, Unusable> {
-    let mut order: Vec<VertexId> = Vec::with_capacity(vertices.len());
-    let mut done: BTreeSet<&VertexId> = BTreeSet::new();
-    let mut left: Vec<(&VertexId, &Vertex)> = vertices.iter().collect();
-    while let Some((first, _)) = left.first() {
-        let circular = Unusable::Circular((*first).clone());
-        let (ready, waiting): (Vec<_>, Vec<_>) = left
-            .into_iter()
-            .partition(|(_, vertex)| vertex.inputs.keys().all(|input| done.contains(input)));
-        if ready.is_empty() {
-            return Err(circular);
-        }
-        for (id, _) in ready {
-            done.insert(id);
+/// Returns the vertices in rounds, each of which needs only those before it, and is sorted by id (Kahn's algorithm).
+fn topological_order(
+    vertices: &BTreeMap<VertexId, Vertex>,
+    outputs: &BTreeMap<VertexId, BTreeMap<VertexId, ShipStrategy>>,
+) -> Result<Vec<VertexId>, Unusable> {
+    let mut order = Vec::with_capacity(vertices.len());
+    // With the number of inputs that are not in order yet.
+    let mut waiting: BTreeMap<&VertexId, usize> =
+        vertices.iter().map(|(id, vertex)| (id, vertex.inputs.len())).collect();
+    let mut round: BTreeSet<&VertexId> =
+        vertices.iter().filter(|(_, vertex)| vertex.is_source()).map(|(id, _)| id).collect();
+    while !round.is_empty() {
+        let mut next = BTreeSet::new();
+        for id in round {
+            waiting.remove(id);
             order.push(id.clone());
+            for to in outputs.get(id).into_iter().flat_map(BTreeMap::keys) {
+                let Some(inputs) = waiting.get_mut(to) else { continue };
+                *inputs -= 1;
+                if *inputs == 0 {
+                    next.insert(to);
+                }
+            }
         }
-        left = waiting;
+        round = next;
     }
-    Ok(order)
+    match waiting.first_key_value() {
+        Some((id, _)) => Err(Unusable::Circular((*id).clone())),
+        None => Ok(order),
+    }
 }
 
 #[cfg(test)]
@@ -261,6 +317,12 @@ mod tests {
         stopped.parallelism = 0;
         let stopped = Topology::new(BTreeMap::from([("a".into(), stopped)]));
         assert!(matches!(stopped, Err(Unusable::Parallelism { parallelism: 0, .. })));
+        let most = PARALLELISM_MAX;
+        for (max_parallelism, is_usable) in [(most, true), (most + 1, false), (u32::MAX, false)] {
+            let wide = Vertex { max_parallelism, ..vertex(&[]) };
+            let wide = Topology::new(BTreeMap::from([("a".into(), wide)]));
+            assert_eq!(wide.is_ok(), is_usable, "{wide:?}");
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub type Samples = BTreeMap<Timestamp, Sample>;
 
 /// Maximum number of samples kept of a job, whatever the options: slightly more than a day of one per minute.
 pub const SAMPLES_MAX: usize = 1500;
+/// Maximum number of figures of vertices in them, of all samples together: about 15 MB.
+pub const VERTEX_SAMPLES_MAX: usize = 100_000;
 
 /// Why samples were discarded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,7 +60,8 @@ pub struct Window {
 }
 
 /// Adds the sample of `now`, and drops those older than a full window, except the sample before this one: rates need
-/// two, and if a window is as long as the interval between samples, the previous one is always a moment too old.
+/// two, and if a window is as long as the interval between samples, the previous one is always a moment too old. If
+/// there are too many, every other one goes.
 pub fn add(
     mut samples: Samples,
     sample: Sample,
@@ -77,8 +80,15 @@ pub fn add(
         let former = former.filter(|former| *former >= long_ago);
         samples = samples.split_off(&former.map_or(from, |former| former.min(from)));
     }
-    while samples.len() > SAMPLES_MAX {
-        samples.pop_first();
+    let vertices = samples.last_key_value().map_or(0, |(_, sample)| sample.vertices.len());
+    let max = SAMPLES_MAX.min(VERTEX_SAMPLES_MAX / vertices.max(1)).max(2);
+    while samples.len() > max {
+        // Every other one goes, and those that stay still cover the window.
+        let mut is_kept = false;
+        samples.retain(|at, _| {
+            is_kept = !is_kept;
+            is_kept || *at == now
+        });
     }
     Window { samples, full_at, is_stabilizing: now < stable_at }
 }

@@ -87,6 +87,44 @@ fn one_subtask_is_always_even() {
     }
 }
 
+/// The steps that the results follow from, one parallelism at a time.
+fn stepped(of: &Target, is_load_reducing: bool) -> Option<u32> {
+    let end = if of.is_up() { of.cap() } else { of.cap().min(of.current) };
+    let most = of.parts / of.target;
+    (of.target..=end)
+        .find(|by| of.parts.is_multiple_of(*by) || (is_load_reducing && of.parts / by < most))
+}
+
+fn stepped_down(of: &Target) -> u32 {
+    let most = of.parts / of.target;
+    let last = (1..of.target).rev().find(|by| of.parts / by > most);
+    let at = last.map_or(0, |last| last + u32::from(!of.parts.is_multiple_of(last)));
+    at.max(of.lower)
+}
+
+#[test]
+fn results_are_those_of_single_steps() {
+    for (parts, wanted) in (1..80).flat_map(|parts| (1..90).map(move |wanted| (parts, wanted))) {
+        for current in [1, 40, 90] {
+            let of = Target { max_parallelism: 75, upper: 70, ..target(current, wanted, parts) };
+            for is_load_reducing in [false, true] {
+                assert_eq!(
+                    of.first_above(is_load_reducing),
+                    stepped(&of, is_load_reducing),
+                    "{of:?}"
+                );
+            }
+            let down = of.first_below();
+            if !(down.is_limited && down.parallelism == of.current) {
+                assert_eq!(down.parallelism, stepped_down(&of), "{of:?}");
+            }
+        }
+    }
+    let divisors_of = |of| divisors(of).into_iter().collect::<Vec<_>>();
+    assert_eq!(divisors_of(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
+    assert_eq!(divisors_of(NO_LIMIT), [1, NO_LIMIT]);
+}
+
 proptest::proptest! {
     /// Whatever the mode, the result is within the limits, and goes in the requested direction or stays, unless idle
     /// subtasks are removed.

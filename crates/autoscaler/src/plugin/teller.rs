@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{REASON_CHARS, cut, read_figures, read_parallelism, read_verdict};
 use super::{Asking, Halt, Named, Question, Unanswered, Verdict};
-use crate::align::Target;
+use crate::align::{Target, divisors};
 use crate::metric::{Evaluated, Figures, Metric};
 use crate::topology::{Vertex, VertexId};
 
@@ -79,12 +79,11 @@ impl Teller<'_> {
     ) -> Result<Option<u32>, Halt> {
         let max = target.upper.min(target.max_parallelism);
         let facts = || {
-            let divisors = (1..=target.parts).filter(|of| target.parts.is_multiple_of(*of));
             let alignment = json!({
                 "current": target.current,
                 "target": target.target,
                 "parts": target.parts,
-                "divisors": divisors.collect::<Vec<_>>(),
+                "divisors": divisors(target.parts),
                 "min": target.lower,
                 "max": max,
             });

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::evaluate::Evaluation;
 use crate::metric::Metric;
-use crate::topology::{ShipStrategy, Topology, VertexId};
+use crate::topology::{PARALLELISM_MAX, ShipStrategy, Topology, VertexId};
 use api::deployment::FlinkConfiguration;
 use config::{FlinkConfig, duration};
 
@@ -20,8 +20,6 @@ pub const CYCLES_MAX: u64 = 20_000;
 pub const VERTICES_MAX: usize = 100;
 /// Maximum size of a file in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Flink's own limit.
-const PARALLELISM_MAX: u32 = 1 << 15;
 
 /// A job to simulate.
 #[derive(Clone, Debug, PartialEq)]

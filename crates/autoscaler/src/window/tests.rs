@@ -124,8 +124,28 @@ fn samples_are_bounded() {
     let many: Vec<_> = (0..).zip(std::iter::repeat_n(1.0, SAMPLES_MAX + 10)).collect();
     let long = settings(&[("metrics.window", "30 d")]);
     let window = add(samples(&many), Sample::default(), at(100_000), at(0), &long);
-    assert_eq!(window.samples.len(), SAMPLES_MAX);
-    assert!(window.samples.contains_key(&at(100_000)));
+    let (first, last) = (at(0), at(100_000));
+    assert!((SAMPLES_MAX / 2..=SAMPLES_MAX).contains(&window.samples.len()));
+    assert_eq!(
+        (*window.samples.first_key_value().unwrap().0, window.full_at > last),
+        (first, true)
+    );
+    assert!(window.samples.contains_key(&last));
+    // Those of a large graph are fewer, and still cover the whole window.
+    let wide = || Sample {
+        vertices: (0..2_000)
+            .map(|id| (id.to_string().as_str().into(), Values::default()))
+            .collect(),
+        ..Sample::default()
+    };
+    let mut kept = Samples::new();
+    for minute in 0..=60 {
+        let hour = settings(&[("metrics.window", "1 h"), ("stabilization.interval", "0 s")]);
+        let window = add(kept, wide(), at(minute * 60), at(0), &hour);
+        assert_eq!((window.full_at, at(minute * 60) >= window.full_at), (at(3600), minute == 60));
+        kept = window.samples;
+        assert!(kept.len() * 2_000 <= VERTEX_SAMPLES_MAX);
+    }
 }
 
 #[test]

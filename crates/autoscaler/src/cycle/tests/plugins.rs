@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plugin::{Answers, Kind};
+use crate::plugin::Kind;
 use crate::vertex_scaler::Rule;
 
 const EVALUATOR: (&str, &str) = ("metrics.custom-evaluators", "mine");
