@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod duration;
 pub mod file;
 mod flink_config;
+pub mod json;
 pub mod known;
 pub mod label_mapper;
 pub mod label_selector;

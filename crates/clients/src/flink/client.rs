@@ -207,7 +207,10 @@ impl Client {
         self.route.is_up(PROBE_DEADLINE).await
     }
 
-    pub(super) async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, Error> {
+    pub(super) async fn get<T>(&self, path: String) -> Result<T, Error>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
         self.call(Call::new(Method::GET, path), self.deadlines.request).await
     }
 
@@ -236,14 +239,14 @@ impl Client {
     }
 
     /// Makes the call and parses its successful response as `T`.
-    pub(super) async fn call<T: DeserializeOwned>(
-        &self,
-        call: Call,
-        within: Duration,
-    ) -> Result<T, Error> {
+    pub(super) async fn call<T>(&self, call: Call, within: Duration) -> Result<T, Error>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
         let name = call.name();
         let body = self.send(call, within).await?;
-        wire::read(&body).map_err(|problem| Error::Malformed { request: name, problem })
+        let read = patience::wait(wire::read_any(body)).await;
+        read.map_err(|problem| Error::Malformed { request: name, problem })
     }
 
     /// Sends one request and counts it.

@@ -146,6 +146,7 @@ impl Client {
         let body: ExceptionsBody = self.get(format!("{path}?maxExceptions={limit}")).await?;
         let History { mut entries, truncated } = body.exception_history;
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.timestamp));
+        entries.truncate(limit as usize);
         Ok(JobExceptions { entries, is_truncated: truncated })
     }
 

@@ -1,6 +1,6 @@
 //! Reads what the autoscaler needs to know of a job, in as few calls as possible.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
@@ -12,7 +12,9 @@ use super::metrics::AggregatedMetric;
 use api::status::JobStatusState;
 use autoscaler::names::{Missing, Wanted, partitions, reading, wanted};
 use autoscaler::sample::{Aggregate, ProcessReading, Reading, VertexReading};
-use autoscaler::topology::{Counters, ShipStrategy, Topology, Unusable, Vertex, VertexId};
+use autoscaler::topology::{
+    Counters, ShipStrategy, Topology, Unusable, Vertex, VertexId, check_size,
+};
 
 /// Maximum number of concurrent calls for the vertices of one job.
 const CALLS_MAX: usize = 4;
@@ -72,40 +74,45 @@ impl Client {
     /// # Errors
     /// If anything that is needed could not be read; there are no partial measurements.
     pub async fn measure(&self, job_id: &str, names: &mut Names) -> Result<Measured, Unmeasured> {
-        let job = self.job(job_id).await?;
-        let running_since = running_since(&job)?;
-        let mut vertices = vertices(&job)?;
-        let kept = std::mem::take(&mut names.vertices);
-        // The names of a source's metrics contain its partitions and pending records, which come and go.
-        let is_same = kept.keys().eq(vertices.keys());
-        let listed = |(id, vertex): (&VertexId, &Vertex)| {
-            let is_listed =
-                !vertex.is_finished && (vertex.is_source() || !is_same || !kept.contains_key(id));
-            is_listed.then(|| id.clone())
+        let (running_since, mut vertices) = {
+            let job = self.job(job_id).await?;
+            (running_since(&job)?, vertices(&job)?)
         };
-        let to_list: BTreeSet<VertexId> = vertices.iter().filter_map(listed).collect();
-        let found: BTreeMap<VertexId, Vec<String>> = futures::stream::iter(to_list)
-            .map(|id| async move {
+        let mut all_wanted = std::mem::take(&mut names.vertices);
+        // The names of a source's metrics contain its partitions and pending records, which come and go.
+        let is_same = all_wanted.keys().eq(vertices.keys());
+        let is_listed = |(id, vertex): &(&VertexId, &Vertex)| {
+            let is_known = is_same && all_wanted.contains_key(*id);
+            !vertex.is_finished && (vertex.is_source() || !is_known)
+        };
+        let to_list: Vec<(VertexId, bool)> = vertices
+            .iter()
+            .filter(is_listed)
+            .map(|(id, vertex)| (id.clone(), vertex.is_source()))
+            .collect();
+        // Of each list only what is wanted is kept.
+        let found: Vec<(VertexId, Wanted, Option<u32>)> = futures::stream::iter(to_list)
+            .map(|(id, is_source)| async move {
                 let names = self.subtask_metric_names(job_id, id.as_str()).await?;
-                Ok::<_, Error>((id, names))
+                let partitions = if is_source { partitions(&names) } else { None };
+                match wanted(&names, is_source) {
+                    Ok(wanted) => Ok((id, wanted, partitions)),
+                    Err(missing) => Err(Unmeasured::Missing { vertex: id, missing }),
+                }
             })
             .buffered(CALLS_MAX)
             .try_collect()
             .await?;
-        let mut all_wanted = kept;
-        all_wanted.retain(|id, _| vertices.contains_key(id));
-        for (id, vertex) in &mut vertices {
-            let Some(listed) = found.get(id) else {
-                // A finished vertex is not read, but has an entry.
-                all_wanted.entry(id.clone()).or_default();
-                continue;
-            };
-            if vertex.is_source() {
-                vertex.partitions = partitions(listed);
+        // A finished vertex is not read, but has an entry.
+        let mut wanted_before = std::mem::take(&mut all_wanted);
+        for id in vertices.keys() {
+            all_wanted.insert(id.clone(), wanted_before.remove(id).unwrap_or_default());
+        }
+        for (id, wanted, partitions) in found {
+            if let Some(vertex) = vertices.get_mut(&id) {
+                vertex.partitions = partitions;
             }
-            let wanted = wanted(listed, vertex.is_source())
-                .map_err(|missing| Unmeasured::Missing { vertex: id.clone(), missing })?;
-            all_wanted.insert(id.clone(), wanted);
+            all_wanted.insert(id, wanted);
         }
         // Owned, so that the future is `Send`.
         let to_read: Vec<(VertexId, Wanted)> = all_wanted
@@ -197,12 +204,15 @@ pub fn running_since(job: &JobDetails) -> Result<Timestamp, Unmeasured> {
 /// Combines the graph of the plan with the counters of its vertices, which Flink returns separately.
 ///
 /// # Errors
-/// If there is no plan yet, or if the counters are too low because some subtasks have not reported theirs.
+/// If there is no plan yet, if the job is too large, or if the counters are too low because some subtasks have not reported theirs.
 pub fn vertices(job: &JobDetails) -> Result<BTreeMap<VertexId, Vertex>, Unmeasured> {
+    let nodes = &job.plan.nodes;
+    let count = nodes.len().max(job.vertices.len());
+    check_size(count, nodes.iter().map(|node| node.inputs.len()).sum())?;
     let details: BTreeMap<&str, &VertexDetails> =
         job.vertices.iter().map(|vertex| (vertex.id.as_str(), vertex)).collect();
     let mut vertices = BTreeMap::new();
-    for node in &job.plan.nodes {
+    for node in nodes {
         // Without its details a vertex cannot be running.
         let Some(details) = details.get(node.id.as_str()) else {
             return Err(Unusable::Empty.into());

@@ -73,3 +73,18 @@ proptest! {
         }
     }
 }
+
+/// Whoever writes a body of nothing but numbers must not hold up other tasks, or take all memory.
+#[tokio::test]
+async fn a_long_body_is_read_beside_other_tasks_and_within_limits() {
+    let numbers = |count: usize| format!("[{}]", vec!["0"; count].join(",")).into_bytes();
+    let mut short = std::pin::pin!(read_any::<Vec<u8>>(numbers(10)));
+    assert!(futures::poll!(&mut short).is_ready());
+    let mut long = std::pin::pin!(read_any::<Vec<u8>>(numbers(900_000)));
+    assert!(futures::poll!(&mut long).is_pending());
+    assert_eq!(long.await.map(|all| all.len()), Ok(900_000));
+    let refused = read_any::<serde_json::Value>(numbers(1_000_001)).await.unwrap_err();
+    assert_eq!(refused, "it has 1000001 values, and at most 1000000 are read");
+    let long_error = format!("{{\"errors\":[\"{}\"]}}", "x".repeat(ERROR_MAX));
+    assert_eq!(errors(long_error.as_bytes()), None);
+}

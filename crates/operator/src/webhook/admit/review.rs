@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Answer, Change, Malformed, Wanted};
 use api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use api::{CANARY_LABEL, GROUP};
+use config::json;
 use validation::extension::subject;
 
 /// The only version that exists.
@@ -78,7 +79,7 @@ impl Review {
     /// # Errors
     /// If the body is not a review, or asks nothing.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
-        if values(body) > VALUES_MAX {
+        if json::count_values(body) > VALUES_MAX {
             return Err(Malformed::new(format!("it holds more than {VALUES_MAX} values")));
         }
         let Envelope { api_version, kind, request } =
@@ -198,21 +199,6 @@ impl Review {
         let object = &self.0.object;
         object.get("metadata")?.as_object().map(|_| object)
     }
-}
-
-/// Returns about how many values a JSON text holds, counted before any of them takes memory.
-fn values(text: &[u8]) -> usize {
-    let (mut count, mut in_text, mut is_escaped) = (0, false, false);
-    for byte in text {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_text,
-            b'"' => in_text = !in_text,
-            b',' | b':' | b'[' | b'{' if !in_text => count += 1,
-            _ => {}
-        }
-    }
-    count
 }
 
 /// Returns the object without its status, which is not part of a submission.
