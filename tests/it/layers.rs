@@ -14,8 +14,11 @@ const PURE_MODULES: [&str; 2] =
     ["crates/operator/src/install", "crates/operator/src/webhook/admit"];
 
 /// Modules of `crates/operator` that its others do not use, and what each of them uses; not specified for the webhook.
-const PROGRAMS: [(&str, Option<&[&str]>); 3] =
-    [("install", Some(&[])), ("standalone", Some(&["http", "scaling_rules"])), ("webhook", None)];
+const PROGRAMS: [(&str, Option<&[&str]>); 3] = [
+    ("install", Some(&[])),
+    ("standalone", Some(&["heavy", "http", "scaling_rules"])),
+    ("webhook", None),
+];
 
 /// Third-party crates with access to the outside. Pure crates must not depend on them, so that they are built and
 /// tested without.

@@ -97,6 +97,7 @@ pub mod exposition;
 mod failures;
 pub mod files;
 pub mod health;
+pub mod heavy;
 pub mod high_availability;
 pub mod http;
 #[warn(clippy::disallowed_methods, clippy::wildcard_enum_match_arm, reason = "pure")]

@@ -9,10 +9,12 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::endpoint::Caller;
+use super::heavy;
 use super::plugin::caller;
-use autoscaler::cycle::{self, Cycle, Facts, Outcome, State};
+use autoscaler::capacity::Capacity;
+use autoscaler::cycle::{self, Cycle, Outcome, OwnedFacts, State};
 use autoscaler::plugin::rules::Rules;
-use autoscaler::plugin::{Answers, Asking, Id, Question};
+use autoscaler::plugin::{Answers, Id, Question};
 use autoscaler::settings::Settings;
 use config::FlinkConfig;
 use config::plugin::InvalidPlugin;
@@ -85,16 +87,42 @@ impl ScalingRules {
     }
 
     /// Runs a cycle, with the answers of all rules that it calls.
-    pub async fn cycle(&self, state: &State, facts: &Facts<'_>) -> Cycle {
+    ///
+    /// # Errors
+    /// If the process ends meanwhile.
+    pub async fn cycle(
+        &self,
+        before: &Arc<State>,
+        facts: &Arc<OwnedFacts>,
+    ) -> Result<Cycle, String> {
         let (mut answers, deadline) = (Answers::new(), Self::deadline());
         loop {
-            let asking = Asking { answers: Some(&answers), ..facts.asking };
-            let cycle = cycle::run(state.clone(), &Facts { asking, ..*facts });
-            let Outcome::Asks(question) = &cycle.outcome else { return cycle };
+            let cycle = run(before, facts, None, &mut answers).await?;
+            let Outcome::Asks(question) = &cycle.outcome else { return Ok(cycle) };
             let answer = self.answer(question, deadline).await;
             answers.insert(question.key(), answer);
         }
     }
+}
+
+/// Runs a cycle as far as its answers lead.
+///
+/// # Errors
+/// If the process ends meanwhile.
+pub(super) async fn run(
+    before: &Arc<State>,
+    facts: &Arc<OwnedFacts>,
+    capacity: Option<Arc<Result<Capacity, String>>>,
+    answers: &mut Answers,
+) -> Result<Cycle, String> {
+    let (before, facts, given) = (Arc::clone(before), Arc::clone(facts), std::mem::take(answers));
+    let run = move || {
+        let cycle = cycle::run(State::clone(&before), &facts.with(capacity.as_deref(), &given));
+        (cycle, given)
+    };
+    let (cycle, given) = heavy::run(run).await?;
+    *answers = given;
+    Ok(cycle)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -29,9 +30,9 @@ use api::reconciled::running_spec;
 use api::session_job::FlinkSessionJob;
 use autoscaler::advice;
 use autoscaler::cost::{Cost, Pods, slots};
-use autoscaler::cycle::{Cycle, Facts};
+use autoscaler::cycle::{Cycle, OwnedFacts};
 use autoscaler::metric::{Figures, Metric};
-use autoscaler::plugin::{self, Asking};
+use autoscaler::plugin;
 use autoscaler::quota::TaskManager;
 use autoscaler::settings::Settings;
 use autoscaler::state::Stored;
@@ -220,25 +221,26 @@ async fn report(
         name: job.resource.name().to_owned(),
         id: job.resource.job_id().map(str::to_owned),
     };
-    let facts = Facts {
+    let facts = Arc::new(OwnedFacts {
         now,
-        zone: &TimeZone::system(),
-        settings: &settings,
-        config,
-        topology: &topology,
+        zone: TimeZone::system(),
+        settings,
+        config: config.clone(),
+        topology,
         running_since,
-        reading: &reading,
+        reading,
         task_manager,
         pods: Pods::of(config, job.resource.is_session_job()),
-        capacity: None,
-        asking: Asking { job: Some(&subject), answers: None },
-    };
-    let Cycle { state, outcome, evaluation, decisions, cost, .. } =
-        rules.cycle(&stored.state, &facts).await;
+        job: Some(subject),
+    });
+    let before = Arc::new(stored.state);
+    let cycle = rules.cycle(&before, &facts).await.map_err(anyhow::Error::msg)?;
+    let Cycle { state, outcome, evaluation, decisions, cost, .. } = cycle;
+    let topology = &facts.topology;
     let as_it_is = || {
         let memory = state.config.overrides.get(TASK_MANAGER_PROCESS_MEMORY.key());
         let pods = facts.pods?.with_memory(memory.and_then(|text| MemorySize::parse(text)));
-        let requested = pods.request(slots(&topology, |_, now| now), settings.prices);
+        let requested = pods.request(slots(topology, |_, now| now), facts.settings.prices);
         Some(Cost { before: requested, after: requested })
     };
     let cost = cost.or_else(as_it_is);

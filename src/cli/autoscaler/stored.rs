@@ -5,6 +5,7 @@ use crate::cli::deployment::{self, Deployment};
 use crate::cli::failure::Failure;
 use ::autoscaler::state::{self, Stored, Unreadable};
 use clients::cluster::autoscaler;
+use operator::heavy;
 
 /// A job and the stored state of its autoscaler.
 pub(in crate::cli) struct Job {
@@ -56,6 +57,12 @@ pub(in crate::cli) async fn of(
     let found = autoscaler::find(&connection.client, resource.namespace(), name).await?;
     // A ConfigMap owned by another resource says nothing about this job.
     let found = found.filter(|found| found.other_owner(&resource.owner_uids()).is_none());
-    let stored = found.map(|found| state::read(&found.data));
+    let stored = match found {
+        Some(found) => {
+            let reading = heavy::run(move || state::read(&found.data)).await;
+            Some(reading.map_err(anyhow::Error::msg)?)
+        }
+        None => None,
+    };
     Ok(Job { resource, config_map, stored })
 }

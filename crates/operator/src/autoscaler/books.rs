@@ -32,7 +32,7 @@ pub(crate) struct Autoscalers {
     /// Not set in a context that only reads.
     context: OnceLock<Weak<Context>>,
     pub(super) room: Arc<Semaphore>,
-    /// The room on the cluster's nodes. Held while a cycle decides, so that no two cycles take the same room.
+    /// The room on the cluster's nodes. A cycle decides on a copy, and takes room only if nobody else did meanwhile.
     pub(super) capacity: tokio::sync::Mutex<View>,
     pub(super) tasks: TaskTracker,
     /// Stops new cycles from beginning, and waits for Flink from continuing.

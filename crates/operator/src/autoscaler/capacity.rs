@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Node, Pod as ClusterPod};
@@ -42,7 +43,7 @@ pub(super) struct View {
     /// When they were last read, or could not be.
     at: Option<Instant>,
     /// `None` if no job needs it, or if it may not be read.
-    pub(super) known: Option<Result<Capacity, String>>,
+    pub(super) known: Option<Arc<Result<Capacity, String>>>,
     is_refusal_told: bool,
 }
 
@@ -64,7 +65,7 @@ impl View {
             (self.at, self.known) = (None, None);
             return None;
         };
-        let is_unread = matches!(self.known, Some(Err(_)));
+        let is_unread = self.known.as_deref().is_some_and(Result::is_err);
         let pause = if is_unread { interval.min(RETRY_AFTER) } else { interval };
         if self.at.is_some_and(|at| at.elapsed() < pause) {
             return None;
@@ -72,9 +73,11 @@ impl View {
         let read = tokio::time::timeout(READING_MAX, read(client)).await;
         self.at = Some(Instant::now());
         match read {
-            Ok(Ok(capacity)) => self.known = Some(Ok(capacity)),
-            Ok(Err(Unread::Failed(reason))) => self.known = Some(Err(reason)),
-            Err(_) => self.known = Some(Err(format!("no answer within {READING_MAX:?}"))),
+            Ok(Ok(capacity)) => self.known = Some(Arc::new(Ok(capacity))),
+            Ok(Err(Unread::Failed(reason))) => self.known = Some(Arc::new(Err(reason))),
+            Err(_) => {
+                self.known = Some(Arc::new(Err(format!("no answer within {READING_MAX:?}"))));
+            }
             Ok(Err(Unread::Refused(reason))) => {
                 self.known = None;
                 let is_told = std::mem::replace(&mut self.is_refusal_told, true);
@@ -84,9 +87,18 @@ impl View {
         None
     }
 
-    /// Notes the room that a decision leaves.
-    pub(super) fn note(&mut self, left: &Capacity) {
-        self.known = Some(Ok(left.clone()));
+    /// Notes the room that a decision leaves, if what it was based on is still true.
+    pub(super) fn take(
+        &mut self,
+        seen: Option<&Arc<Result<Capacity, String>>>,
+        left: &Capacity,
+    ) -> bool {
+        let is_same =
+            self.known.as_ref().zip(seen).is_some_and(|(known, seen)| Arc::ptr_eq(known, seen));
+        if is_same {
+            self.known = Some(Arc::new(Ok(left.clone())));
+        }
+        is_same
     }
 }
 

@@ -17,18 +17,19 @@ use super::report::{Failure, report_event, report_failure, report_unread_nodes};
 use super::{Cluster, Scaled, candidate};
 use crate::blue_green::is_switching;
 use crate::context::Context;
+use crate::heavy;
 use crate::observe::Subject;
-use crate::scaling_rules::ScalingRules;
+use crate::scaling_rules::{self, ScalingRules};
 use api::state_snapshot::JobKind;
 use api::status::JobStatus;
 use autoscaler::advice;
 use autoscaler::cost::{self, Pods};
-use autoscaler::cycle::{self, Cycle, Facts, Outcome, State};
+use autoscaler::cycle::{Cycle, Outcome, OwnedFacts, State};
 use autoscaler::eligibility::{Ineligible, job_to_measure};
 use autoscaler::evaluate::Evaluation;
 use autoscaler::events::Event;
 use autoscaler::metric::TOLD;
-use autoscaler::plugin::{Answers, Asking, Job};
+use autoscaler::plugin::{Answers, Job};
 use autoscaler::quota::TaskManager;
 use autoscaler::settings::{Settings, rest_timeout};
 use autoscaler::state;
@@ -46,6 +47,8 @@ use metrics::scaling::{Ended, Figure};
 
 /// Maximum time to measure a job.
 const MEASURING_MAX: Duration = Duration::from_mins(1);
+/// Decisions of a cycle if other jobs take room on the nodes meanwhile.
+const TRIES_MAX: u32 = 10;
 
 /// Starts a cycle if one is due; returns when the next one is.
 pub(crate) fn follow<K: Scaled>(
@@ -187,49 +190,57 @@ impl<K: Scaled> Turn<K> {
         };
         let interval = context.operator().base.find(&CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL);
         let interval = interval.map_err(|error| Failure::lasting(&error.to_string()))?;
-        let job = Job {
-            namespace: self.resource.namespace(),
-            name: self.resource.name_any(),
-            id: Some(self.job_id.clone()),
-        };
-        let before = work.stored.state.clone();
+        let facts = Arc::new(OwnedFacts {
+            now,
+            zone: context.zone.clone(),
+            settings,
+            config: (*self.config).clone(),
+            topology,
+            running_since,
+            reading,
+            task_manager,
+            pods: Pods::of(&self.config, K::JOB == JobKind::FlinkSessionJob),
+            job: Some(Job {
+                namespace: self.resource.namespace(),
+                name: self.resource.name_any(),
+                id: Some(self.job_id.clone()),
+            }),
+        });
+        let before = Arc::new(work.stored.state.clone());
         let (mut answers, deadline) = (Answers::new(), ScalingRules::deadline());
         let stopped = || Failure::Quiet("the operator stops".to_owned());
+        let mut tries = 0;
         let cycle = loop {
-            let mut view = context.autoscalers.capacity.lock().await;
-            let refreshing = view.refresh(interval, &context.client);
-            match context.autoscalers.stop.run_until_cancelled(refreshing).await {
-                Some(Some(reason)) => report_unread_nodes(&self.resource, &reason, context).await,
-                Some(None) => {}
-                None => return Err(stopped()),
-            }
-            let facts = Facts {
-                now,
-                zone: &context.zone,
-                settings: &settings,
-                config: &self.config,
-                topology: &topology,
-                running_since,
-                reading: &reading,
-                task_manager,
-                pods: Pods::of(&self.config, K::JOB == JobKind::FlinkSessionJob),
-                capacity: view.known.as_ref(),
-                asking: Asking { job: Some(&job), answers: Some(&answers) },
-            };
-            let cycle = cycle::run(before.clone(), &facts);
-            let Outcome::Asks(question) = &cycle.outcome else {
-                if let Some(left) = &cycle.capacity {
-                    view.note(left);
+            // The lock is not held while the cycle runs: every other cycle needs it.
+            let capacity = {
+                let mut view = context.autoscalers.capacity.lock().await;
+                let refreshing = view.refresh(interval, &context.client);
+                match context.autoscalers.stop.run_until_cancelled(refreshing).await {
+                    Some(Some(why)) => report_unread_nodes(&self.resource, &why, context).await,
+                    Some(None) => {}
+                    None => return Err(stopped()),
                 }
-                break cycle;
+                view.known.clone()
             };
-            // No cycle waits for the room on the nodes while a rule is called.
-            drop(view);
-            let asking = rules.answer(question, deadline);
-            let answer = context.autoscalers.stop.run_until_cancelled(asking).await;
-            answers.insert(question.key(), answer.ok_or_else(stopped)?);
+            let running = scaling_rules::run(&before, &facts, capacity.clone(), &mut answers);
+            let cycle = running.await.map_err(Failure::Quiet)?;
+            if let Outcome::Asks(question) = &cycle.outcome {
+                let asking = rules.answer(question, deadline);
+                let answer = context.autoscalers.stop.run_until_cancelled(asking).await;
+                answers.insert(question.key(), answer.ok_or_else(stopped)?);
+                continue;
+            }
+            let Some(left) = &cycle.capacity else { break cycle };
+            if context.autoscalers.capacity.lock().await.take(capacity.as_ref(), left) {
+                break cycle;
+            }
+            tries += 1;
+            if tries == TRIES_MAX {
+                let why = "other jobs keep taking room on the nodes while this one is decided";
+                return Err(Failure::Quiet(why.to_owned()));
+            }
         };
-        Ok(Made { now, before, cycle, settings })
+        Ok(Made { now, before, cycle, facts })
     }
 
     /// Decides how much a missing metric means: just after a start, nothing.
@@ -248,7 +259,8 @@ impl<K: Scaled> Turn<K> {
     }
 
     async fn finish(&self, made: Made, mut work: Work, context: &Context) {
-        let Made { now, before, cycle, settings } = made;
+        let Made { now, before, cycle, facts } = made;
+        let settings = &facts.settings;
         let autoscalers = &context.autoscalers;
         let gate = autoscalers.with_same(&self.uid, self.number, |book| Arc::clone(&book.gate));
         let Some(gate) = gate else { return };
@@ -286,7 +298,7 @@ impl<K: Scaled> Turn<K> {
         let is_decision = state.overrides != before.overrides || state.config != before.config;
         let is_kept =
             work.stored.kept.iter().all(|(key, value)| work.kept.data.get(key) == Some(value));
-        let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, &settings, now);
+        let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, settings, now);
         work.stored.state = state;
         if is_due && let Err(error) = store(&mut work, now, context).await {
             // Whatever is stored now, it is read again.
@@ -380,14 +392,17 @@ impl<K: Scaled> Turn<K> {
 /// The result of a cycle.
 struct Made {
     now: Timestamp,
-    before: State,
+    before: Arc<State>,
     cycle: Cycle,
-    settings: Settings,
+    facts: Arc<OwnedFacts>,
 }
 
 async fn store(work: &mut Work, now: Timestamp, context: &Context) -> Result<(), String> {
-    let state::Written { data, dropped_samples } =
-        state::write(&work.stored).map_err(|error| error.to_string())?;
+    let stored = std::mem::take(&mut work.stored);
+    let writing = heavy::run(move || (state::write(&stored), stored));
+    let (written, stored) = writing.await?;
+    work.stored = stored;
+    let state::Written { data, dropped_samples } = written.map_err(|error| error.to_string())?;
     if dropped_samples > 0 {
         tracing::warn!(dropped_samples, "there was no room for the oldest samples");
     }

@@ -10,6 +10,7 @@ use super::books::{Decided, InForce, Work};
 use super::{Cluster, Scaled, candidate};
 use crate::blue_green::is_switching;
 use crate::context::Context;
+use crate::heavy;
 use crate::observe::Subject;
 use crate::observe::tell;
 use api::blue_green::{parent_of, uids_of};
@@ -21,6 +22,7 @@ use autoscaler::effects::{self, tune_memory, with_parallelism};
 use autoscaler::state;
 use autoscaler::topology::VertexId;
 use clients::cluster::{self, autoscaler::Kept};
+use clients::flink::patience;
 use config::options::PARALLELISM_OVERRIDES;
 use config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED, VERTEX_EXCLUDE_IDS};
 use config::{FlinkConfig, OperatorConfig};
@@ -157,9 +159,15 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
             return Ok(Decided::Unknown { reason: tell(&error) });
         }
     };
+    let data = kept.data.clone();
+    // Others may write the ConfigMap too, and a megabyte of it takes a while.
+    let read = match patience::wait(heavy::run(move || state::read(&data))).await {
+        Ok(read) => read,
+        Err(reason) => return Ok(Decided::Unknown { reason }),
+    };
     let unknown = |reason: String| (Decided::Unknown { reason }, None);
     let other_owner = kept.other_owner(&uids_of(resource.meta()));
-    let (decided, work) = match (other_owner, state::read(&kept.data)) {
+    let (decided, work) = match (other_owner, read) {
         (Some(owner), _) => unknown(format!(
             "ConfigMap `{}` belongs to {owner}: nothing is decided until it is gone",
             cluster::autoscaler::object_name(&resource.name_any())

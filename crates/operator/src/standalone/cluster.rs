@@ -64,7 +64,7 @@ async fn turn(
     }
     jobs.truncate(JOBS_MAX);
     // A job that vanished was not seen to end, so its stored data stays for a while.
-    books.retain(|id, _| jobs.iter().any(|job| job.id == *id));
+    books.retain(|id, _| jobs.binary_search_by(|job| job.id.cmp(id)).is_ok());
     let mut turns = Vec::new();
     for job in jobs {
         let book = books.remove(&job.id).unwrap_or_else(|| Book::new(&cluster.url, &job.id));

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,13 +13,14 @@ use tokio::time::Instant;
 
 use super::view::{JobView, VertexView};
 use super::{Cluster, Shared};
+use crate::heavy;
 use autoscaler::advice;
 use autoscaler::bounds::{Bounds, wanted};
-use autoscaler::cycle::{Cycle, Facts, Outcome};
+use autoscaler::cycle::{Cycle, Outcome, OwnedFacts};
 use autoscaler::evaluate::Evaluation;
 use autoscaler::event_limiter::EventLimiter;
 use autoscaler::events::{Disabled, Event};
-use autoscaler::plugin::{self, Asking};
+use autoscaler::plugin;
 use autoscaler::quota::TaskManager;
 use autoscaler::settings::{Settings, rest_timeout, set_over};
 use autoscaler::state::{self, Stored, Written};
@@ -253,7 +255,10 @@ impl Book {
         {
             return Ok(Work { kept, stored, stored_at: None, is_taken_over: true });
         }
-        let stored = state::read_damaged(&kept.data, &kept.damaged)
+        let (data, damaged) = (kept.data.clone(), kept.damaged.clone());
+        let reading = heavy::run(move || state::read_damaged(&data, &damaged)).await;
+        let stored = reading
+            .map_err(Trouble::Quiet)?
             .map_err(|unreadable| Trouble::Lasting(self.how_to_mend(&unreadable, shared)))?;
         for state::SetAside { key, kept_as, reason } in &stored.set_aside {
             let (cluster, job) = (&self.cluster, &self.job_id);
@@ -276,7 +281,8 @@ impl Book {
             return Ok(None);
         }
         let (cluster, job, store) = (&self.cluster, &self.job_id, shared.store.name());
-        let stored = state::take_over(&data).map_err(|unreadable| {
+        let reading = heavy::run(move || state::take_over(&data)).await;
+        let stored = reading.map_err(Trouble::Quiet)?.map_err(|unreadable| {
             Trouble::Lasting(format!(
                 "{store}: job `{job}`: t_flink_autoscaler_state_store: {unreadable}; nothing is \
                  decided until the rows of this job are repaired or removed"
@@ -358,26 +364,26 @@ impl Book {
         };
         let told =
             plugin::Job { namespace: None, name: job.name.clone(), id: Some(self.job_id.clone()) };
-        let facts = Facts {
+        let facts = Arc::new(OwnedFacts {
             now,
-            zone: &shared.zone,
-            settings,
-            config,
-            topology: &topology,
+            zone: shared.zone.clone(),
+            settings: settings.clone(),
+            config: config.clone(),
+            topology,
             running_since,
-            reading: &reading,
+            reading,
             task_manager,
             // A Flink cluster anywhere need not consist of pods.
             pods: None,
-            capacity: None,
-            asking: Asking { job: Some(&told), answers: None },
-        };
-        let before = work.stored.state.clone();
+            job: Some(told),
+        });
+        let before = Arc::new(work.stored.state.clone());
         let making = shared.settings.rules.cycle(&before, &facts);
         let Some(made) = shared.stop.run_until_cancelled(making).await else {
             return Err(Trouble::Quiet("the process stops".to_owned()));
         };
-        let Cycle { state, outcome, evaluation, scalings, events, discarded, .. } = made;
+        let Cycle { state, outcome, evaluation, scalings, events, discarded, .. } =
+            made.map_err(Trouble::Quiet)?;
         if let Some(why) = discarded {
             tracing::debug!(?why, job = self.job_id, "earlier samples were discarded");
         }
@@ -385,8 +391,18 @@ impl Book {
         let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, settings, now);
         work.stored.state = state;
         if is_due {
-            let Written { data, dropped_samples } =
-                state::write(&work.stored).map_err(Trouble::lasting)?;
+            let stored = std::mem::take(&mut work.stored);
+            let written = match heavy::run(move || (state::write(&stored), stored)).await {
+                Ok((written, stored)) => {
+                    work.stored = stored;
+                    written
+                }
+                Err(why) => {
+                    self.work = None;
+                    return Err(Trouble::Quiet(why));
+                }
+            };
+            let Written { data, dropped_samples } = written.map_err(Trouble::lasting)?;
             if dropped_samples > 0 {
                 tracing::warn!(dropped_samples, "there was no room for the oldest samples");
             }
@@ -402,7 +418,7 @@ impl Book {
             let (cluster, job) = (&self.cluster, &self.job_id);
             tracing::info!(cluster, job, changes = changes.join(", "), "the autoscaler decided");
         }
-        self.note(now, &topology, outcome, evaluation);
+        self.note(now, &facts.topology, outcome, evaluation);
         self.tell(&events, now);
         match &self.seen.outcome {
             Some(outcome @ (Outcome::Invalid(_) | Outcome::Unanswered(_))) => {

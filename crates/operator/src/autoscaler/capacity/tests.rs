@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use http::{Request, Response};
 use kube::client::Body;
@@ -88,7 +88,7 @@ async fn what_nodes_have_left_is_read_page_by_page_once_in_an_interval() {
     let (mut view, client) = (View::default(), server.client());
 
     assert_eq!(view.refresh(INTERVAL, &client).await, None);
-    let known = view.known.as_ref().unwrap().as_ref().unwrap();
+    let known = view.known.as_deref().unwrap().as_ref().unwrap();
     let free = |node: &capacity::Node| {
         (
             node.allocatable.cpu_millis - node.used.cpu_millis,
@@ -116,7 +116,7 @@ async fn what_nodes_have_left_is_read_page_by_page_once_in_an_interval() {
     assert_eq!(server.asked(), [""; 0], "it is not due");
     view.at = view.at.and_then(|at| at.checked_sub(Duration::from_mins(6)));
     assert_eq!(view.refresh(INTERVAL, &client).await, None);
-    assert_eq!(view.known.as_ref().unwrap().as_ref().unwrap().0.len(), 5, "three may still come");
+    assert_eq!(view.known.as_deref().unwrap().as_ref().unwrap().0.len(), 5, "three may still come");
 
     assert_eq!(view.refresh(None, &client).await, None);
     assert!(view.known.is_none(), "off");
@@ -138,7 +138,7 @@ async fn without_the_right_it_is_told_once_and_nothing_is_judged() {
     server.answer("/api/v1/pods?", 200, list(&[], ""));
     view.at = None;
     assert_eq!(view.refresh(INTERVAL, &client).await, None);
-    assert!(matches!(view.known, Some(Ok(_))));
+    assert!(matches!(view.known.as_deref(), Some(Ok(_))));
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn what_cannot_be_read_is_no_room() {
     server.answer("/api/v1/pods?", 500, broken);
     let (mut view, client) = (View::default(), server.client());
     assert_eq!(view.refresh(INTERVAL, &client).await, None);
-    let Some(Err(reason)) = &view.known else { panic!("known") };
+    let Some(Err(reason)) = view.known.as_deref() else { panic!("known") };
     assert!(reason.contains("etcd is away"), "{reason}");
 }
 
@@ -188,4 +188,15 @@ fn requests_are_counted_as_the_scheduler_counts_them() {
     ] {
         assert_eq!(of(spec), request, "{what}");
     }
+}
+
+#[test]
+fn room_that_another_cycle_took_meanwhile_is_not_taken_again() {
+    let mut view = View { known: Some(Arc::new(Ok(Capacity::default()))), ..View::default() };
+    let seen = view.known.clone();
+    let left = Capacity(vec![capacity::Node::default()]);
+    assert!(view.take(seen.as_ref(), &left));
+    assert!(!view.take(seen.as_ref(), &Capacity::default()), "it has seen what is no longer true");
+    assert_eq!(view.known.as_deref(), Some(&Ok(left.clone())));
+    assert!(view.take(view.known.clone().as_ref(), &left));
 }
