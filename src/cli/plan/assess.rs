@@ -1,6 +1,8 @@
 //! Derives from the facts what a user wants to know about a change: which state, how old, how long it takes. Pure: the
 //! clock is an argument.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use serde::Serialize;
@@ -122,12 +124,12 @@ pub(super) fn replay(
 fn source_rate(details: &JobDetails, now: Timestamp) -> Option<f64> {
     let started = details.start_time?;
     let seconds = (now.as_millisecond().saturating_sub(started)) as f64 / 1000.0;
-    let is_source =
-        |id: &str| details.plan.nodes.iter().any(|node| node.id == id && node.inputs.is_empty());
+    let sources = details.plan.nodes.iter().filter(|node| node.inputs.is_empty());
+    let sources: HashSet<&str> = sources.map(|node| node.id.as_str()).collect();
     let records: i64 = details
         .vertices
         .iter()
-        .filter(|vertex| is_source(&vertex.id))
+        .filter(|vertex| sources.contains(vertex.id.as_str()))
         .filter_map(|vertex| vertex.metrics.get("write-records").and_then(Value::as_i64))
         .sum();
     (seconds >= 1.0 && records > 0).then(|| records as f64 / seconds)

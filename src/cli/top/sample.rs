@@ -241,7 +241,9 @@ fn figures(job: &JobDetails, by_vertex: &BTreeMap<String, Reading>) -> Figures {
     let nodes = &job.plan.nodes;
     let read: BTreeSet<&str> =
         nodes.iter().flat_map(|node| &node.inputs).map(|input| input.id.as_str()).collect();
-    let has_input = |id: &str| nodes.iter().any(|node| node.id == id && !node.inputs.is_empty());
+    let reading = nodes.iter().filter(|node| !node.inputs.is_empty());
+    let reading: BTreeSet<&str> = reading.map(|node| node.id.as_str()).collect();
+    let has_input = |id: &str| reading.contains(id);
     let of = |vertex: &Vertex| by_vertex.get(&vertex.id).copied().unwrap_or_default();
     let sources = || job.vertices.iter().filter(|vertex| !has_input(&vertex.id)).map(of);
     let sinks = || job.vertices.iter().filter(|vertex| !read.contains(vertex.id.as_str()));

@@ -1,6 +1,7 @@
 //! The jobs of a session cluster that will be replaced. Jobs that the next JobManager would not recover delay the
 //! replacement until they have ended.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::event::{Component, Event};
@@ -52,19 +53,21 @@ impl DeploymentPass<'_> {
                 return if has_jobs { Err(jobs_unknown(reason)) } else { Ok(None) };
             }
         };
-        let is_managed = |job: &Job| {
-            session_jobs.iter().any(|session_job| session_job.job_id.as_ref() == Some(&job.id))
-        };
-        let (managed, unmanaged): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_managed);
+        let of_session_jobs: HashSet<&String> =
+            session_jobs.iter().filter_map(|session_job| session_job.job_id.as_ref()).collect();
+        let (managed, unmanaged): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| of_session_jobs.contains(&job.id));
         if let Some(unmanaged) = not_ended(&unmanaged, |job| format!("{} ({})", job.name, job.id)) {
             return Err(unmanaged_refused(&unmanaged));
         }
         if session_jobs.is_empty() {
             return Ok(None);
         }
+        let running = managed.iter().filter(|job| !job.state.is_globally_terminal());
+        let running: HashSet<&String> = running.map(|job| &job.id).collect();
         let runs = |session_job: &SessionJob| {
-            let mut jobs = managed.iter().filter(|job| !job.state.is_globally_terminal());
-            session_job.is_active || jobs.any(|job| session_job.job_id.as_ref() == Some(&job.id))
+            session_job.is_active
+                || session_job.job_id.as_ref().is_some_and(|id| running.contains(id))
         };
         Ok(self.await_ends(named(&session_jobs, runs)))
     }
