@@ -15,6 +15,7 @@ mod autoscaler;
 mod autoscaler_rules;
 mod autoscaler_session;
 mod blue_green;
+mod bounds;
 mod chart;
 mod cli;
 mod disposal;

@@ -66,10 +66,12 @@ fn apply(patch: &[PatchOperation], object: &mut Value) -> Result<(), String> {
                 return Err(is_too_large(DEPTH_MAX, "levels"));
             }
         }
-        json_patch::patch_unsafe(object, std::slice::from_ref(operation)).map_err(|mut error| {
-            error.operation = index;
-            format!("its patch cannot be applied: {error}")
-        })?;
+        json_patch::patch_unsafe(object, std::slice::from_ref(operation)).map_err(
+            |mut error| {
+                error.operation = index;
+                format!("its patch cannot be applied: {error}")
+            },
+        )?;
     }
     Ok(())
 }

@@ -130,7 +130,8 @@ fn a_patch_that_grows_the_object_is_stopped_while_it_is_applied() {
     // Large is not too large.
     let text = "x".repeat(100_000);
     let add = json!({"op": "add", "path": "/metadata/annotations", "value": {"a": text}});
-    let copy = json!({"op": "copy", "from": "/metadata/annotations/a", "path": "/metadata/annotations/b"});
+    let copy =
+        json!({"op": "copy", "from": "/metadata/annotations/a", "path": "/metadata/annotations/b"});
     assert!(mutated(Kind::FlinkDeployment, &object(), &json!([add, copy])).is_ok());
 }
 
