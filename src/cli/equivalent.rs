@@ -57,7 +57,7 @@ pub(super) fn spec_without_secrets(spec: &Value) -> Value {
 /// Returns the value without its secrets, and the note to append to the command.
 fn without_secrets(value: &Value) -> (Value, &'static str) {
     let mut shown = value.clone();
-    subject::hide_secrets(&mut shown, None);
+    secret::hide_in_value(&mut shown, None);
     for spec in ["/spec", "/spec/template/spec"] {
         let Some(spec) = shown.pointer_mut(spec) else { continue };
         if let Some(configuration) = spec.get_mut("flinkConfiguration") {

@@ -20,7 +20,7 @@ use serde_with::skip_serializing_none;
 use config::FlinkConfig;
 use config::option::InvalidValue;
 use config::options::autoscaler as options;
-use validation::extension::subject::hide_secrets;
+use config::secret::hide_in_value;
 
 use super::topology::VertexId;
 
@@ -207,7 +207,7 @@ impl Question {
         for (name, value) in self.of.kind.variables().iter().zip(&self.facts) {
             let mut value = value.clone();
             if *name == "parameters" {
-                hide_secrets(&mut value, Some(""));
+                hide_in_value(&mut value, Some(""));
             }
             body.insert((*name).to_owned(), value);
         }

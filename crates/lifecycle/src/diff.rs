@@ -9,8 +9,7 @@ use api::reconciled::{StoredSpec, job_value, spec_value};
 use api::session_job::FlinkSessionJobSpec;
 use config::FlinkConfig;
 use config::options::PARALLELISM_OVERRIDES as OVERRIDES;
-use config::secret::{self, HIDDEN, hide_in, is_secret};
-use validation::extension::subject::hide_secrets;
+use config::secret::{self, HIDDEN, hide_in_value, is_secret};
 
 /// How a change is applied. The greatest class of all changes decides.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, strum::IntoStaticStr)]
@@ -90,24 +89,11 @@ fn plain(field: &str, value: &Value) -> String {
         return HIDDEN.to_owned();
     }
     let mut shown = value.clone();
-    hide_secrets(&mut shown, None);
-    // That looks at whole lines only, but a value may contain a secret among other text.
-    hide_in_texts(&mut shown, option);
-    shown.as_str().map_or_else(|| shown.to_string(), str::to_owned)
-}
-
-/// Hides what looks like a secret in any text of the value; `option` is its configuration key.
-fn hide_in_texts(value: &mut Value, option: Option<&str>) {
-    match value {
-        Value::String(text) => {
-            *text = hide_in(&option.map_or_else(|| text.clone(), |key| secret::shown(key, text)));
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| hide_in_texts(item, option)),
-        Value::Object(fields) => {
-            fields.values_mut().for_each(|field| hide_in_texts(field, option));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    if let (Some(key), Value::String(text)) = (option, &mut shown) {
+        *text = secret::shown(key, text);
     }
+    hide_in_value(&mut shown, None);
+    shown.as_str().map_or_else(|| shown.to_string(), str::to_owned)
 }
 
 /// Compares the reconciled spec with the desired one. Defaults are applied: an absent `jobManager.replicas` equals 1.

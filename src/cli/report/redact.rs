@@ -5,9 +5,8 @@ pub(super) mod plain;
 
 use serde_json::Value;
 
-use config::secret::{HIDDEN, is_secret, shown};
+use config::secret::{HIDDEN, hide_in_value, is_secret, shown};
 use render::files::HADOOP_CONF_FILES;
-use validation::extension::subject::hide_secrets;
 
 /// Fields that hold the key of a value beside it: in a Flink configuration of the REST API, and in environment
 /// variables.
@@ -75,7 +74,7 @@ fn is_base64(text: &str) -> bool {
 /// means that the value is about a Secret.
 fn hide(value: &mut Value, has_options: bool, mut documents: Documents) {
     documents.set_aside(value);
-    hide_secrets(value, has_options.then_some(""));
+    hide_in_value(value, has_options.then_some(""));
     redact(value, None, has_options);
     documents.put_back(value);
 }

@@ -9,7 +9,7 @@ use api::reconciled::{ReconciledJob, ReconciledSpec};
 use api::session_job::{FlinkSessionJob, SessionJobStatus};
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::DeploymentStatus;
-use config::secret::{HIDDEN, is_secret};
+use config::secret::hide_in_value;
 
 /// A copy of the whole object, written by kubectl.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -101,7 +101,7 @@ impl Subject {
             "oldObject": self.old_object,
             "session": self.session,
         });
-        hide_secrets(&mut body, None);
+        hide_in_value(&mut body, None);
         body
     }
 }
@@ -122,76 +122,6 @@ fn bare(mut object: Value) -> Value {
         }
     }
     object
-}
-
-/// Hides values with secret keys: options, environment variables of pod templates, arguments, and anything in addresses
-/// except host and path. Options may be nested: `path` is the key so far.
-pub fn hide_secrets(value: &mut Value, path: Option<&str>) {
-    match value {
-        Value::Object(fields) => {
-            let is_named_secret = fields.get("name").and_then(Value::as_str).is_some_and(is_secret);
-            for (key, value) in fields.iter_mut() {
-                let inner = path.map_or_else(|| key.clone(), |path| format!("{path}.{key}"));
-                let is_option = path.is_some() || key == "flinkConfiguration";
-                let is_hidden = (is_secret(&inner) && key != "secretName")
-                    || (is_named_secret && key == "value");
-                match value {
-                    // Outside of options, a key with `secret` names a Secret.
-                    Value::Object(_) | Value::Array(_) => {
-                        let below = if path.is_some() { inner.as_str() } else { "" };
-                        hide_secrets(value, is_option.then_some(below));
-                    }
-                    Value::Number(_) | Value::String(_) if is_hidden => *value = json!(HIDDEN),
-                    Value::String(text) => hide_in_text(text),
-                    Value::Null | Value::Bool(_) | Value::Number(_) => {}
-                }
-            }
-        }
-        Value::Array(items) => {
-            let mut is_next_hidden = path.is_some_and(is_secret);
-            for item in items {
-                let Value::String(text) = item else {
-                    hide_secrets(item, path);
-                    continue;
-                };
-                // `--password` and its value are two arguments.
-                let names_secret = text.starts_with('-') && !text.contains('=') && is_secret(text);
-                if is_next_hidden && !names_secret {
-                    HIDDEN.clone_into(text);
-                } else {
-                    hide_in_text(text);
-                }
-                is_next_hidden = names_secret || path.is_some_and(is_secret);
-            }
-        }
-        Value::String(text) => hide_in_text(text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-/// Hides secrets in `scheme://user:password@host/path?signature`, and in lines with `password=…`.
-fn hide_in_text(text: &mut String) {
-    if let Ok(mut url) = url::Url::parse(text)
-        && (url.password().is_some() || url.query().is_some())
-    {
-        if url.password().is_some() && url.set_password(Some(HIDDEN)).is_err() {
-            HIDDEN.clone_into(text);
-            return;
-        }
-        if url.query().is_some() {
-            url.set_query(Some(HIDDEN));
-        }
-        *text = url.into();
-        return;
-    }
-    let has_secret = |line: &str| line.split_once('=').is_some_and(|(key, _)| is_secret(key));
-    if text.lines().any(has_secret) {
-        let shown = text.lines().map(|line| match line.split_once('=') {
-            Some((key, _)) if is_secret(key) => format!("{key}={HIDDEN}"),
-            Some(_) | None => line.to_owned(),
-        });
-        *text = shown.collect::<Vec<_>>().join("\n");
-    }
 }
 
 #[cfg(test)]

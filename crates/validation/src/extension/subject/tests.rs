@@ -21,13 +21,15 @@ fn what_leaves_the_process_holds_no_secrets() {
             "podTemplate": {"spec": {
                 "containers": [{"env": [
                     {"name": "DB_PASSWORD", "value": "hidden-6"},
+                    {"name": "DB_PASS", "value": "hidden-12"},
+                    {"name": "FLINK_PROPERTIES", "value": "s3.secret-key: hidden-13\nrest.port: 8081"},
                     {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
                 ]}],
                 "volumes": [{"name": "v", "secret": {"secretName": "s"}}]
             }},
             "job": {
                 "jarURI": "https://me:hidden-7@host/a.jar?sig=hidden-8",
-                "args": ["--password", "hidden-9", "--token=hidden-10", "--input", "file:///in"]
+                "args": ["--password", "hidden-9", "--token=hidden-10", "https://hidden-14@host", "--input", "file:///in"]
             }
         },
         "status": {"error": "hidden-11"}
@@ -42,8 +44,8 @@ fn what_leaves_the_process_holds_no_secrets() {
     assert_eq!(spec["flinkConfiguration"]["s3"]["endpoint"], "http://s3");
     assert_eq!(spec["flinkConfiguration"]["taskmanager.numberOfTaskSlots"], 2);
     assert_eq!(spec["podTemplate"]["spec"]["volumes"][0]["secret"]["secretName"], "s");
-    assert_eq!(spec["job"]["args"][4], "file:///in");
-    assert_eq!(spec["job"]["jarURI"], "https://me:******@host/a.jar?******");
+    assert_eq!(spec["job"]["args"][5], "file:///in");
+    assert_eq!(spec["job"]["jarURI"], "https://******@host/a.jar?******");
     assert_eq!(request["object"]["metadata"]["annotations"], json!({"team": "a"}));
     assert_eq!(request["oldObject"]["spec"], *spec);
 }
