@@ -1,6 +1,6 @@
 //! Logging of diagnostics, always to stderr so that they never mix with a command's data.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use tracing::Subscriber;
@@ -9,6 +9,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use config::log_levels::{LogForm, LogLevels};
+use config::secret::{hide_in, hide_in_document};
 
 /// Environment variable with filter directives, such as `debug` or `kubectl_flink=trace,kube=debug`.
 pub const FILTER_VARIABLE: &str = "KUBECTL_FLINK_LOG";
@@ -72,6 +73,37 @@ where
     if is_fixed { Levels { default, put: None } } else { levels }
 }
 
+/// Writes lines to `W` without their secrets, whoever wrote them.
+struct WithoutSecrets<W>(W);
+
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for WithoutSecrets<W> {
+    type Writer = WithoutSecrets<W::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        WithoutSecrets(self.0.make_writer())
+    }
+}
+
+impl<W: io::Write> io::Write for WithoutSecrets<W> {
+    /// Writes a line, which comes as a whole.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let mut shown = hide_in(&text);
+        if shown != text && text.starts_with('{') {
+            shown = hide_in_document(&text);
+            if !shown.ends_with('\n') {
+                shown.push('\n');
+            }
+        }
+        self.0.write_all(shown.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Returns the subscriber that writes the lines, and the handle that changes its levels.
 fn subscriber<W>(
     filter: EnvFilter,
@@ -85,7 +117,7 @@ where
 {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(writer)
+        .with_writer(WithoutSecrets(writer))
         .with_ansi(is_coloured)
         .with_target(format == LogFormat::Json);
     // Reloading only fails if the subscriber is gone.

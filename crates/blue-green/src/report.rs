@@ -6,8 +6,10 @@ use std::time::Duration;
 use api::blue_green::{BlueGreenState, Colour, PROGRESSING, SERVING};
 use api::status::{Condition, JobStatusState};
 use config::options;
+use config::secret::hide_in_document;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::event::{Component, Event};
+use lifecycle::status_texts::StatusTexts;
 use lifecycle::wait::{Awaited, STILL_WAITING, Waiting};
 
 use crate::child::Child;
@@ -30,6 +32,11 @@ impl Pass<'_> {
         self.steps.push(Step::Event(Event::warning(reason, Component::Operator, message)));
     }
 
+    /// Returns whether the stored status has this error.
+    fn is_stored(&self, message: &str) -> bool {
+        self.world.status.error.as_deref() == Some(hide_in_document(message).as_str())
+    }
+
     /// Sets the condition [`PROGRESSING`] to what is in progress, unless the pass has already set it.
     pub(crate) fn report(&mut self, reason: &'static str, message: String) {
         self.progress.get_or_insert(Progress { is_going: true, reason, message });
@@ -44,7 +51,7 @@ impl Pass<'_> {
 
     /// Reports what keeps the resource from its spec, for as long as it does.
     pub(crate) fn complain(&mut self, reason: &'static str, message: String) {
-        if self.world.status.error.as_ref() != Some(&message) {
+        if !self.is_stored(&message) {
             self.warn(reason, message.clone());
         }
         self.report(reason, message.clone());
@@ -231,6 +238,7 @@ impl Pass<'_> {
             conditions.extend(self.condition(PROGRESSING).cloned());
         }
         self.status.conditions = conditions;
+        self.status.hide_secrets();
         let timestamp = self.world.status.last_reconciled_timestamp.clone();
         self.status.last_reconciled_timestamp = timestamp;
         if self.status != *self.world.status {

@@ -1,5 +1,5 @@
-//! Lines of the audit log in the Java operator's format: state changes of a resource, and every event about it. Secrets
-//! in text from elsewhere are hidden.
+//! Lines of the audit log in the Java operator's format: state changes of a resource, and every event about it. The log
+//! hides secrets in all of its lines.
 
 use super::error_document::message_of;
 use super::event::{Component, Event};
@@ -7,7 +7,6 @@ use super::resource::StatusOfJob;
 use api::blue_green::BlueGreenStatus;
 use api::state_snapshot::StateSnapshotStatus;
 use api::status::LifecycleState;
-use config::secret::hide_in;
 
 /// Returns the line for a written status, or `None` if the lifecycle state is unchanged.
 pub fn of_job<S: StatusOfJob>(previous: &S, current: &S) -> Option<String> {
@@ -68,7 +67,7 @@ pub fn of_event(event: &Event) -> String {
 
 /// Formats a single line, whatever the text contains.
 fn line(what: &str, level: &str, state: &str, text: &str) -> String {
-    let text = hide_in(text).replace(['\n', '\r'], " ");
+    let text = text.replace(['\n', '\r'], " ");
     format!(">>> {what:<16} | {level:<7} | {state:<15} | {text}")
 }
 
@@ -107,7 +106,7 @@ mod tests {
     #[test]
     fn lines_have_the_columns_of_the_java_operator() {
         let none = DeploymentStatus::default();
-        let document = r#"{"type":"X","message":"no bucket: s3.secret-key=abc\nat Y"}"#;
+        let document = r#"{"type":"X","message":"no bucket: orders\nat Y"}"#;
         let snapshot = StateSnapshotStatus {
             state: SnapshotState::Completed,
             path: Some("s3://lake/savepoint-1".to_owned()),
@@ -117,16 +116,16 @@ mod tests {
             of_job(&none, &status(LifecycleState::Stable, None)).unwrap(),
             of_job(&none, &status(LifecycleState::Failed, Some(document))).unwrap(),
             of_snapshot(&snapshot),
-            of_event(&Event::warning("SpecChanged", Component::Job, "password: x")),
+            of_event(&Event::warning("SpecChanged", Component::Job, "x\ny")),
             of_event(&Event::warning("SnapshotError", Component::Snapshot, "")),
             of_release("FlinkDeployment"),
             of_release("FlinkBlueGreenDeployment"),
         ];
         expect![[r#"
             >>> Status[Job]      | Info    | STABLE          | The deployment is considered to be stable and is not rolled back
-            >>> Status[Job]      | Error   | FAILED          | no bucket: s3.secret-key=****** at Y
+            >>> Status[Job]      | Error   | FAILED          | no bucket: orders at Y
             >>> Status[Snapshot] | Info    | COMPLETED       | s3://lake/savepoint-1
-            >>> Event[Job]       | Warning | SPECCHANGED     | password: ******
+            >>> Event[Job]       | Warning | SPECCHANGED     | x y
             >>> Event[Snapshot]  | Warning | SNAPSHOTERROR   | 
             >>> Status[Job]      | Info    | DELETED         | The resource has been deleted
             >>> Status[BlueGreen] | Info    | DELETED         | The resource has been deleted"#]].assert_eq(&lines.join("\n"));

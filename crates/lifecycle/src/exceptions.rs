@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::event::{Component, Event};
 use super::world::{Job, JobException, ToldExceptions};
 use api::status::JobStatusState;
+use config::secret::hide_in;
 
 /// Maximum age of exceptions reported after the operator starts. Older ones are history.
 const AGE_AT_START_MAX: SignedDuration = SignedDuration::from_mins(30);
@@ -78,7 +79,8 @@ fn event(exception: &JobException, lines: usize) -> Event {
     let JobException { at, stack_trace, task_name, endpoint, task_manager_id, labels } = exception;
     let mut annotations = BTreeMap::new();
     let mut annotate = |key: String, value: String| {
-        annotations.insert(key, value.chars().take(ANNOTATION_LENGTH_MAX).collect());
+        // A part of a secret would not be recognised.
+        annotations.insert(key, hide_in(&value).chars().take(ANNOTATION_LENGTH_MAX).collect());
     };
     annotate("exception-timestamp".to_owned(), at.to_string());
     let named = [("task-name", task_name), ("endpoint", endpoint), ("tm-id", task_manager_id)];

@@ -6,6 +6,7 @@ use kube_core::Resource;
 use kube_core::object::{HasSpec, HasStatus};
 
 use super::plan::PlanOf;
+use super::status_texts::StatusTexts;
 use super::world::{Question, World};
 use api::reconciled::StoredSpec;
 use api::state_snapshot::JobKind;
@@ -48,7 +49,7 @@ pub trait OwnStep: Clone + Debug + PartialEq {
 }
 
 /// The parts of a status that every resource with a job has.
-pub trait StatusOfJob: Clone + Debug + Default + PartialEq {
+pub trait StatusOfJob: StatusTexts + Clone + Debug + Default + PartialEq {
     fn job(&self) -> &JobStatus;
     fn job_mut(&mut self) -> &mut JobStatus;
     fn reconciliation(&self) -> &ReconciliationStatus;

@@ -27,6 +27,7 @@ use super::pass::{Again, Error};
 use super::scopes::shown;
 use lifecycle::error_document::WentBack;
 use lifecycle::event::Component;
+use lifecycle::status_texts::StatusTexts;
 
 /// A resource, or what is wrong with it: one that cannot be read must not stop the watch of all.
 pub type Guarded<K> = DeserializeGuard<K>;
@@ -39,9 +40,8 @@ pub(super) enum Sight {
 }
 
 /// A kind of resource that is operated.
-pub(super) trait Operated:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + HasStatus<Status: Clone + Default + PartialEq + Serialize + Send + Sync + 'static>
+pub(super) trait Operated: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + HasStatus<Status: StatusTexts + Clone + Default + PartialEq + Serialize + Send + Sync + 'static>
     + Clone
     + Debug
     + DeserializeOwned

@@ -20,6 +20,7 @@ use clients::cluster::events::{self, EventRequest, EventType, Repeat};
 use config::OperatorConfig;
 use lifecycle::audit;
 use lifecycle::event::Event;
+use lifecycle::status_texts::StatusTexts;
 
 /// Number of times that a status is written again after someone changed another part of the resource.
 const CONFLICTS_MAX: usize = 3;
@@ -81,9 +82,12 @@ impl<'a, K: Operated> Act<'a, K> {
         K::kept(self.context).remember(&self.uid, Written { resource_version, pending: None });
     }
 
-    /// Replaces the stored status. If another part of the resource changed meanwhile, the write is repeated; if the
+    /// Replaces the stored status by this one, without secrets in its texts. If another part of the resource changed meanwhile, the write is repeated; if the
     /// status itself did, nothing is written.
     pub(super) async fn write_status(&mut self, status: &K::Status) -> Result<(), Error> {
+        let mut status = status.clone();
+        status.hide_secrets();
+        let status = &status;
         if *status == self.stored {
             return Ok(());
         }
@@ -125,10 +129,11 @@ impl<'a, K: Operated> Act<'a, K> {
     /// Keeps a status that is current and may wait, or writes it.
     pub(super) async fn end_with(
         &mut self,
-        status: K::Status,
+        mut status: K::Status,
         may_wait: bool,
         since: Option<Instant>,
     ) -> Result<(), Error> {
+        status.hide_secrets();
         if status == self.stored {
             return Ok(());
         }

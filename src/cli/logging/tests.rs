@@ -110,3 +110,27 @@ fn a_line_bears_its_resource_whatever_the_level() {
         assert_eq!(span["generation"], 7);
     });
 }
+
+/// Also in lines of libraries, and a line in JSON stays JSON.
+#[test]
+fn no_line_has_a_secret() {
+    for format in [LogFormat::Text, LogFormat::Json] {
+        logged(format, |_, page| {
+            let error = "java.lang.Boom: no access: s3.secret-key=hunter2, {\"password\":\"hunter2\"}\nDB_PASS: hunter2 x";
+            tracing::warn!(error, count = 2, "https://me:hunter2@host is away");
+            tracing::error!(target: "hyper", token = 7_777, ?error, "not sent");
+            let lines = page.take();
+            assert!(!lines.contains("hunter2"), "{lines}");
+            assert!(lines.contains("java.lang.Boom") && lines.contains("host is away"), "{lines}");
+            if format == LogFormat::Json {
+                let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+                assert_eq!(
+                    lines.lines().map(|line| read(line)["count"].clone()).next().unwrap(),
+                    2
+                );
+                assert_eq!(lines.lines().map(read).last().unwrap()["target"], "hyper");
+                assert!(!lines.contains("7777") && lines.ends_with('\n'), "{lines}");
+            }
+        });
+    }
+}

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::apply::OPERATOR_MANAGER;
 use super::{Error, Result};
+use config::secret::{hide_in, hide_in_document};
 use lifecycle::event::Component;
 
 /// Maximum length of a message in characters; longer ones are cut.
@@ -80,6 +81,16 @@ impl EventRequest {
             annotations: BTreeMap::new(),
             now,
         }
+    }
+
+    /// Returns what is published of the event.
+    fn without_secrets(&self) -> Self {
+        let mut shown = self.clone();
+        shown.message = hide_in_document(&shown.message);
+        for value in shown.annotations.values_mut() {
+            *value = hide_in(value);
+        }
+        shown
     }
 
     /// Returns `<component>.<hash>`.
@@ -167,6 +178,7 @@ pub async fn record(client: &Client, request: &EventRequest) -> Result<bool> {
 }
 
 async fn create_or_count(client: &Client, request: &EventRequest) -> Result<bool> {
+    let request = &request.without_secrets();
     let namespace = request.regarding.namespace.as_deref().unwrap_or("default");
     let events: Api<Event> = Api::namespaced(client.clone(), namespace);
     let event = new_event(request, namespace);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use config::label_mapper::LabelMapper;
-use config::secret::hide_in;
+use config::secret::hide_in_document;
 use config::{FlinkConfig, options};
 
 /// Minimum length of a field, in characters, whatever is configured. Messages that ask a person to choose a state, and
@@ -43,10 +43,12 @@ impl Form {
         }
     }
 
-    /// Applies the format to a document. Other text is returned unchanged.
+    /// Applies the format to a document. Other text only loses its secrets, as all parts of a document do: before
+    /// anything is cut, because a part of a secret is not recognised.
     pub fn apply(&self, text: &str) -> String {
-        let Ok(Value::Object(mut document)) = serde_json::from_str(text) else {
-            return text.to_owned();
+        let text = hide_in_document(text);
+        let Ok(Value::Object(mut document)) = serde_json::from_str(&text) else {
+            return text;
         };
         let causes = match document.remove("throwableList") {
             Some(Value::Array(causes)) => causes,
@@ -84,7 +86,7 @@ impl Form {
         if let Some(trace) = part.remove("stackTrace")
             && let (Some(trace), Some(max)) = (trace.as_str(), self.stack_trace_max)
         {
-            part.insert("stackTrace".to_owned(), json!(cut(&hide_in(trace), max)));
+            part.insert("stackTrace".to_owned(), json!(cut(trace, max)));
         }
         // A document that was already formatted may have labels for messages that were cut off.
         let had = part.get("additionalMetadata").and_then(|it| it["labels"].as_array()).cloned();

@@ -18,6 +18,7 @@ use crate::pass::Pass;
 use crate::plan::{Step, Superseded};
 use crate::problem::{Halt, NOT_CARRIED_OUT, Problem};
 use crate::resource::StatusOfJob;
+use crate::status_texts::StatusTexts;
 use crate::world::{Checkpoints, Job};
 use api::job::{JobSpec, JobState, UpgradeMode};
 use api::reconciled::{Reconciled, StoredSpec, deployed};
@@ -328,6 +329,7 @@ impl<K: Kind> Pass<'_, K> {
             let error = Form::of(&self.world.operator.base).apply(error);
             self.status.set_error(Some(error));
         }
+        self.status.hide_secrets();
     }
 
     /// Stores an error with the failed stops so far.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use config::secret::hide_in_value;
 use lifecycle::event::Event;
 
 /// The resource that something happened to.
@@ -47,6 +48,8 @@ impl CloudEvent {
             }
             Happening::Deleted { last } => ("deleted", json!({"previousStatus": last})),
         };
+        // A status contains whole specs.
+        hide_in_value(&mut data, None);
         data["resource"] = json!(subject);
         let Subject { api_version, kind: resource, namespace, name, .. } = subject;
         let body = json!({

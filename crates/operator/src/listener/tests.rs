@@ -44,6 +44,37 @@ fn report_event(listeners: &Listeners, message: &str) {
     listeners.tell(subject, &happening);
 }
 
+/// Also in the specs that a status contains, which stay documents.
+#[test]
+fn no_listener_receives_a_secret() {
+    let spec = json!({"spec": {
+        "flinkConfiguration": {"s3.secret-key": "hunter2", "s3.endpoint": "http://minio"},
+        "job": {"jarURI": "https://me:hunter2@host/a.jar", "args": ["--db-pass", "hunter2"]},
+        "podTemplate": {"spec": {"containers": [{"env": [{"name": "DB_PASS", "value": "hunter2"}]}]}},
+    }});
+    let status = json!({
+        "error": json!({"message": "no access: s3.secret-key=hunter2"}).to_string(),
+        "reconciliationStatus": {
+            "lastReconciledSpec": spec.to_string(), "lastStableSpec": spec.to_string(),
+        },
+    });
+    let mut event = event("password: hunter2");
+    event.annotations.insert("task-name".to_owned(), "DB_PASS=hunter2".to_owned());
+    for happening in [
+        Happening::Event(&event),
+        Happening::Status { previous: &status, current: &status },
+        Happening::Deleted { last: &status },
+    ] {
+        let message = CloudEvent::new(&subject(), &happening, jiff::Timestamp::UNIX_EPOCH).text();
+        assert!(!message.contains("hunter2") && message.contains("******"), "{message}");
+    }
+    let happening = Happening::Deleted { last: &status };
+    let message = CloudEvent::new(&subject(), &happening, jiff::Timestamp::UNIX_EPOCH);
+    let spec = &message.body()["data"]["previousStatus"]["reconciliationStatus"]["lastStableSpec"];
+    let spec: Value = serde_json::from_str(spec.as_str().unwrap()).unwrap();
+    assert_eq!(spec["spec"]["flinkConfiguration"]["s3.endpoint"], "http://minio");
+}
+
 #[test]
 fn settings_are_checked_all_at_once() {
     let problems = Settings::all(&config(&[

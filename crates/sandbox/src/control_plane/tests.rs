@@ -36,6 +36,9 @@ fn whole_cluster_listens_on_its_own_network() {
     let kind = Kind::Full { network: Network::new(10, 200) };
     expect![[r#"
         --etcd-servers=https://127.0.0.1:2379
+        --etcd-cafile=DIR/control-plane-ca.crt
+        --etcd-certfile=DIR/control-plane.crt
+        --etcd-keyfile=DIR/control-plane.key
         --token-auth-file=DIR/tokens.csv
         --service-account-issuer=https://kubernetes.default.svc.cluster.local
         --service-account-signing-key-file=DIR/signing.key
@@ -47,6 +50,8 @@ fn whole_cluster_listens_on_its_own_network() {
         --secure-port=6443
         --service-cluster-ip-range=10.200.64.0/18
         --kubelet-preferred-address-types=InternalIP
+        --kubelet-client-certificate=DIR/control-plane.crt
+        --kubelet-client-key=DIR/control-plane.key
     "#]]
     .assert_eq(&arguments(kind, "API server"));
 }
@@ -66,6 +71,14 @@ fn control_plane_alone_listens_on_loopback_ports_only() {
         --listen-peer-urls=https://127.0.0.1:1003
         --initial-advertise-peer-urls=https://127.0.0.1:1003
         --initial-cluster=sandbox=https://127.0.0.1:1003
+        --client-cert-auth=true
+        --trusted-ca-file=DIR/control-plane-ca.crt
+        --cert-file=DIR/control-plane.crt
+        --key-file=DIR/control-plane.key
+        --peer-client-cert-auth=true
+        --peer-trusted-ca-file=DIR/control-plane-ca.crt
+        --peer-cert-file=DIR/control-plane.crt
+        --peer-key-file=DIR/control-plane.key
         --unsafe-no-fsync=true
         --quota-backend-bytes=8589934592
     "#]]
