@@ -85,7 +85,7 @@ pub async fn run(args: CheckArgs, global: &Global, printer: &Printer) -> anyhow:
         Some(format) => {
             printer.value(&json!({ "passed": failed == 0, "checks": checks }), format)?;
         }
-        None => printer.raw(table(&checks))?,
+        None => printer.text(table(&checks))?,
     }
     match failed {
         0 => Ok(()),

@@ -3,6 +3,7 @@
 //! Data goes to stdout; notes, warnings, questions and progress go to stderr. Colour and progress appear on terminals
 //! only, and `NO_COLOR` is honoured.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,13 +43,62 @@ pub fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// Removes what would control the terminal or reorder the text, except for the codes of [`styled`]. Names, messages and
+/// log lines of a cluster may contain anything.
+fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.contains(controls) {
+        return Cow::Borrowed(text);
+    }
+    let styles = [BOLD, DIM, GREEN, YELLOW, RED].into_iter().chain(MARKS);
+    let mut codes: Vec<String> = styles.map(|style| style.render().to_string()).collect();
+    codes.push(BOLD.render_reset().to_string());
+    let mut shown = String::with_capacity(text.len());
+    let mut foreign = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        foreign.push_str(before);
+        let from = rest.get(before.len()..).unwrap_or_default();
+        rest = match codes.iter().find_map(|code| Some((code, from.strip_prefix(code.as_str())?))) {
+            Some((code, after)) => {
+                push_foreign(&mut shown, &std::mem::take(&mut foreign));
+                shown.push_str(code);
+                after
+            }
+            None => {
+                foreign.push('\u{1b}');
+                after
+            }
+        };
+    }
+    foreign.push_str(rest);
+    push_foreign(&mut shown, &foreign);
+    shown.into()
+}
+
+fn push_foreign(shown: &mut String, text: &str) {
+    let text = anstream::adapter::strip_str(text).to_string();
+    shown.extend(text.chars().filter(|letter| !controls(*letter)));
+}
+
+/// Returns whether a character controls the terminal, or the direction in which others are written.
+fn controls(letter: char) -> bool {
+    match letter {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            true
+        }
+        _ => letter.is_control(),
+    }
+}
+
 /// Splits a text made by [`styled`] into pieces with one style each. All other control sequences are removed.
 pub fn pieces(text: &str) -> Vec<(Style, String)> {
     let styles = [BOLD, DIM, GREEN, YELLOW, RED];
     let mut pieces = Vec::new();
     let mut add = |style: Style, text: &str| {
-        let text = anstream::adapter::strip_str(text).to_string();
-        let text: String = text.chars().filter(|it| !it.is_control() || *it == '\n').collect();
+        let mut shown = String::new();
+        push_foreign(&mut shown, text);
+        let text = shown;
         if !text.is_empty() {
             pieces.push((style, text));
         }
@@ -163,12 +213,16 @@ impl Printer {
 
     /// Prints one line of data.
     pub fn line(&self, text: impl Display) -> io::Result<()> {
-        let mut output = lock(&self.output);
-        writeln!(output, "{text}")?;
-        output.flush()
+        self.text(format_args!("{text}\n"))
     }
 
-    /// Prints data as it is, without adding a line end.
+    /// Prints text without adding a line end.
+    pub fn text(&self, text: impl Display) -> io::Result<()> {
+        self.raw(harmless(&text.to_string()))
+    }
+
+    /// Prints data as it is, without adding a line end. Its format must have no control characters of its own, as JSON
+    /// and YAML.
     pub fn raw(&self, text: impl Display) -> io::Result<()> {
         let mut output = lock(&self.output);
         write!(output, "{text}")?;
@@ -192,7 +246,7 @@ impl Printer {
     /// Prints a value as JSON or YAML. The caller handles other formats.
     pub fn value<T: Serialize>(&self, value: &T, format: ValueFormat) -> anyhow::Result<()> {
         match format {
-            ValueFormat::Json => self.line(serde_json::to_string_pretty(value)?)?,
+            ValueFormat::Json => self.raw(serde_json::to_string_pretty(value)? + "\n")?,
             ValueFormat::Yaml => self.raw(serde_yaml::to_string(value)?)?,
         }
         Ok(())
@@ -224,7 +278,7 @@ impl Printer {
 
     /// Writes a line to stderr. If that fails, there is no better place to report it.
     fn to_error(&self, text: &str) {
-        drop(writeln!(lock(&self.error), "{text}"));
+        drop(writeln!(lock(&self.error), "{}", harmless(text)));
     }
 
     /// Returns a line on stderr that shows progress: redrawn on a terminal, else one line per change.
@@ -247,7 +301,7 @@ impl Printer {
             write!(io::stdout(), "\x1b[{}F\x1b[J", drawn.lines)?;
         }
         drawn.lines = text.lines().count();
-        write!(output, "{text}")?;
+        write!(output, "{}", harmless(text))?;
         if !text.ends_with('\n') {
             writeln!(output)?;
         }
@@ -263,7 +317,7 @@ impl Printer {
             if index > 0 {
                 write!(io::stdout(), "\r\n")?;
             }
-            write!(output, "{line}")?;
+            write!(output, "{}", harmless(line))?;
             output.flush()?;
             write!(io::stdout(), "\x1b[K")?;
         }
@@ -283,7 +337,7 @@ impl Printer {
         }
         {
             let mut error = lock(&self.error);
-            write!(error, "{question} [y/N] ")?;
+            write!(error, "{} [y/N] ", harmless(&question.to_string()))?;
             error.flush()?;
         }
         let mut answer = String::new();
@@ -317,7 +371,7 @@ impl Progress<'_> {
             return;
         }
         match &self.bar {
-            Some(bar) => bar.set_message(text.clone()),
+            Some(bar) => bar.set_message(harmless(&text).into_owned()),
             None => self.printer.note(&text),
         }
         *last = text;
@@ -410,6 +464,27 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a cluster says reaches the terminal as text, and our own styles remain.
+    #[test]
+    fn foreign_text_cannot_control_the_terminal() {
+        let foreign =
+            "a\u{1b}]52;c;aGk=\u{7}b\u{1b}[2J\u{1b}[8m\u{9b}1mc\rd\u{8}\u{202e}e\tä\u{7f}\u{1b}";
+        let text = format!("{} {}", styled(RED.bold(), foreign), styled(MARKS[1], "x"));
+        let wanted = format!("{} {}", styled(RED.bold(), "ab1mcde\tä"), styled(MARKS[1], "x"));
+        assert_eq!(harmless(&text), wanted);
+        let (printer, transcript) = Printer::in_memory();
+        printer.line(foreign).unwrap();
+        printer.text(foreign).unwrap();
+        printer.warning(foreign);
+        printer.value(&foreign, ValueFormat::Json).unwrap();
+        let bytes = transcript.styled_output() + &transcript.error();
+        assert!(!bytes.contains(controls), "{bytes:?}");
+        assert!(bytes.contains(r"a\u001b]52"), "JSON is as it was: {bytes}");
+        for plain in ["", "two\nlines\t€", "日本"] {
+            assert!(matches!(harmless(plain), Cow::Borrowed(it) if it == plain));
+        }
+    }
 
     #[test]
     fn a_text_comes_apart_as_it_was_put_together() {

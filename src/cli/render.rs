@@ -81,7 +81,7 @@ fn print(objects: &[Value], format: Option<ObjectFormat>, printer: &Printer) -> 
     match format {
         Some(ObjectFormat::Value(ValueFormat::Json)) => {
             let list = serde_json::json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-            printer.line(serde_json::to_string_pretty(&list)?)?;
+            printer.value(&list, ValueFormat::Json)?;
         }
         Some(ObjectFormat::Name) => {
             for object in objects {

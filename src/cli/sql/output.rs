@@ -91,7 +91,7 @@ impl Writer {
         match self.format {
             // Data is written unchanged, even if it contains control characters.
             ResultFormat::Csv | ResultFormat::Json => printer.pass_on(text.as_bytes())?,
-            ResultFormat::Table => printer.raw(text)?,
+            ResultFormat::Table => printer.text(text)?,
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ mod job;
 mod logs;
 mod pod;
 mod resource;
+mod secrets;
 mod showcase;
 
 use std::process::Stdio;
