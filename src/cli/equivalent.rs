@@ -6,7 +6,6 @@ use super::deployment::Deployment;
 use clients::artifact::storage;
 use clients::cluster::apply::{ObjectId, Writer};
 use config::secret;
-use validation::extension::subject;
 
 /// Appended to a command that does not work exactly as shown.
 const HIDDEN_NOTE: &str = " (a secret is hidden: fill it in)";

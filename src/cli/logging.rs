@@ -52,7 +52,7 @@ impl Levels {
 
 /// Sets up logging for commands that print their own messages: silent unless `KUBECTL_FLINK_LOG` is set.
 pub(super) fn for_commands() {
-    drop(set_up_with("off", LogFormat::Text, std::io::stderr));
+    drop(set_up_with("off", LogFormat::Text, io::stderr));
 }
 
 /// Writes events that pass the `default` directives, or those in `KUBECTL_FLINK_LOG`, to `writer`. The latter cannot be
@@ -66,7 +66,7 @@ where
     let of_environment = EnvFilter::try_from_env(FILTER_VARIABLE).ok();
     let is_fixed = of_environment.is_some();
     let filter = of_environment.unwrap_or_else(|| EnvFilter::new(default));
-    let is_coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let (subscriber, levels) = subscriber(filter, default, format, is_coloured, writer);
     // An error means that a subscriber is already set; it stays.
     drop(subscriber.try_init());

@@ -41,9 +41,10 @@ fn hide(value: &mut Value, path: Option<&str>, documents: usize) {
                 match value {
                     Value::Array(items) if path.is_none() && is_secret(key) => {
                         for item in items {
-                            match item {
-                                Value::String(_) | Value::Number(_) => *item = json!(HIDDEN),
-                                other => hide(other, None, documents),
+                            if item.is_string() || item.is_number() {
+                                *item = json!(HIDDEN);
+                            } else {
+                                hide(item, None, documents);
                             }
                         }
                     }

@@ -9,7 +9,6 @@ use axum::routing::post;
 use serde::Deserialize;
 use serde_json::Value;
 use testing::scene::{JOB_ID, Scene};
-use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
 use super::*;
