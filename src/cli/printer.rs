@@ -58,16 +58,14 @@ fn harmless(text: &str) -> Cow<'_, str> {
     while let Some((before, after)) = rest.split_once('\u{1b}') {
         foreign.push_str(before);
         let from = rest.get(before.len()..).unwrap_or_default();
-        rest = match codes.iter().find_map(|code| Some((code, from.strip_prefix(code.as_str())?))) {
-            Some((code, after)) => {
-                push_foreign(&mut shown, &std::mem::take(&mut foreign));
-                shown.push_str(code);
-                after
-            }
-            None => {
-                foreign.push('\u{1b}');
-                after
-            }
+        let style = codes.iter().find_map(|code| Some((code, from.strip_prefix(code.as_str())?)));
+        rest = if let Some((code, after)) = style {
+            push_foreign(&mut shown, &std::mem::take(&mut foreign));
+            shown.push_str(code);
+            after
+        } else {
+            foreign.push('\u{1b}');
+            after
         };
     }
     foreign.push_str(rest);

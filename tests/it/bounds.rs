@@ -136,7 +136,7 @@ fn a_graph_that_is_too_large_is_refused_before_its_vertices_are_looked_at() {
     assert!(refused <= looked_at.max(SHORTEST) * SLACK, "{refused:?}, {looked_at:?}");
     let dense: Shape = |vertex, count| (vertex + 1..count).collect();
     let why = vertices(&read(&job(300, dense, 128, 1))).unwrap_err();
-    assert!(300 * 299 / 2 > EDGES_MAX);
+    const { assert!(300 * 299 / 2 > EDGES_MAX) };
     assert_eq!(
         why.to_string(),
         "the job has 300 vertices and 44850 edges: to keep each cycle short, only jobs with at \
@@ -163,7 +163,7 @@ fn facts(count: usize, shape: Shape, minute: i64, options: &FlinkConfig) -> Owne
         busy: each(990.0),
         backpressure: each(1.0),
         source_in_per_second: each(17.0),
-        source_in: each(1000.0 * minute as f64),
+        source_in: each(1000.0 * f64::from(i32::try_from(minute).unwrap())),
         pending: each(5.0),
         in_per_second: each(17.0),
         ..VertexReading::default()
@@ -287,7 +287,7 @@ fn a_patch_is_applied_in_time_that_grows_with_it() {
         (object, Value::from(patch))
     };
     check("patch", 1000, input, |(object, patch)| {
-        drop(mutated(Kind::FlinkDeployment, object, patch))
+        drop(mutated(Kind::FlinkDeployment, object, patch));
     });
 }
 

@@ -1,4 +1,3 @@
-use std::io;
 use std::sync::Mutex;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -128,7 +127,7 @@ fn no_line_has_a_secret() {
                     lines.lines().map(|line| read(line)["count"].clone()).next().unwrap(),
                     2
                 );
-                assert_eq!(lines.lines().map(read).last().unwrap()["target"], "hyper");
+                assert_eq!(read(lines.lines().next_back().unwrap())["target"], "hyper");
                 assert!(!lines.contains("7777") && lines.ends_with('\n'), "{lines}");
             }
         });

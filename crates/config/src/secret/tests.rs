@@ -192,6 +192,7 @@ proptest! {
 
 /// Texts for which a search that looks at what follows again and again would take the square of their length.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "measures")]
 fn the_time_is_proportional_to_the_length() {
     let time = |text: &str| {
         let begin = Instant::now();

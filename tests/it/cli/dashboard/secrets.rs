@@ -103,6 +103,7 @@ fn assert_clean(what: &str, text: &str) {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one operator, and everything that comes out of it")]
 async fn nothing_that_comes_out_has_a_secret() {
     let corpus = Corpus::read();
     let flink = FakeFlink::start().await;
@@ -178,11 +179,16 @@ async fn nothing_that_comes_out_has_a_secret() {
     };
     let in_time = timeout(PATIENCE, all_told).await.is_ok();
     // Nothing is written again and again because what is stored is not what was meant.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    cluster.forget_requests();
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let statuses = cluster.writes().into_iter().filter(|it| it.uri.to_string().contains("/status"));
-    let statuses = statuses.count();
+    let at_rest = async {
+        loop {
+            cluster.forget_requests();
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            if !cluster.writes().iter().any(|it| it.uri.contains("/status")) {
+                break;
+            }
+        }
+    };
+    let rests = timeout(PATIENCE, at_rest).await.is_ok();
     kill_process(
         Pid::from_raw(i32::try_from(operator.id().unwrap()).unwrap()).unwrap(),
         Signal::TERM,
@@ -192,7 +198,7 @@ async fn nothing_that_comes_out_has_a_secret() {
     let mut resource = cluster.object("flinkdeployments", "shop", "orders").unwrap();
     let events = json!(cluster.objects("events")).to_string();
     assert!(in_time, "{}\n{events}\n{log}", resource["status"]);
-    assert_eq!(statuses, 0, "statuses written at rest");
+    assert!(rests, "statuses are written at rest");
 
     assert_clean("events", &events);
     assert!(log.contains("decided"), "{log}");
