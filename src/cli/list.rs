@@ -17,7 +17,7 @@ use super::args::{Global, Output, OutputFormat};
 use super::change;
 use super::connection::Connection;
 use super::failure::Failure;
-use super::printer::{Printer, ValueFormat};
+use super::printer::{Printer, ValueFormat, escaped};
 use super::status::{self, Columns};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
@@ -237,7 +237,7 @@ async fn print_objects(
         };
         is_begun = true;
         let text = if is_json {
-            indented(&serde_json::to_string_pretty(&object)?, "    ", "    ")
+            indented(&escaped(&serde_json::to_string_pretty(&object)?), "    ", "    ")
         } else {
             let yaml = serde_yaml::to_string(&object).map_err(io::Error::other)?;
             indented(yaml.trim_end(), "- ", "  ") + "\n"

@@ -78,6 +78,22 @@ fn push_foreign(shown: &mut String, text: &str) {
     shown.extend(text.chars().filter(|letter| !controls(*letter)));
 }
 
+/// Escapes in a JSON document what would control the terminal, which can only be within its strings.
+pub fn escaped(json: &str) -> Cow<'_, str> {
+    if !json.contains(controls) {
+        return Cow::Borrowed(json);
+    }
+    let mut shown = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if controls(letter) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            shown.push(letter);
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// Returns whether a character controls the terminal, or the direction in which others are written.
 fn controls(letter: char) -> bool {
     match letter {
@@ -244,7 +260,7 @@ impl Printer {
     /// Prints a value as JSON or YAML. The caller handles other formats.
     pub fn value<T: Serialize>(&self, value: &T, format: ValueFormat) -> anyhow::Result<()> {
         match format {
-            ValueFormat::Json => self.raw(serde_json::to_string_pretty(value)? + "\n")?,
+            ValueFormat::Json => self.raw(escaped(&serde_json::to_string_pretty(value)?) + "\n")?,
             ValueFormat::Yaml => self.raw(serde_yaml::to_string(value)?)?,
         }
         Ok(())
@@ -478,7 +494,10 @@ mod tests {
         printer.value(&foreign, ValueFormat::Json).unwrap();
         let bytes = transcript.styled_output() + &transcript.error();
         assert!(!bytes.contains(controls), "{bytes:?}");
-        assert!(bytes.contains(r"a\u001b]52"), "JSON is as it was: {bytes}");
+        let json = transcript.output();
+        let json = json.split_once('"').unwrap().1.rsplit_once('"').unwrap().0;
+        let read: String = serde_json::from_str(&format!("\"{json}\"")).unwrap();
+        assert_eq!(read, foreign);
         for plain in ["", "two\nlines\t€", "日本"] {
             assert!(matches!(harmless(plain), Cow::Borrowed(it) if it == plain));
         }
