@@ -276,13 +276,12 @@ impl Check<'_> {
             return Vec::new();
         }
         let cut = job.args.iter().enumerate().filter(|(_, arg)| is_cut(arg));
-        cut.map(|(index, arg)| {
+        // It is not shown, as it may be the password that the argument before it names.
+        cut.map(|(index, _)| {
             Rule::CutArgument.found(
                 format!("spec.job.args[{index}]"),
-                format!(
-                    "{arg:?} contains a `#` or a line break, where flink-conf.yaml would cut it; \
-                     Flink 2.0 and standalone mode pass it unchanged"
-                ),
+                "contains a `#` or a line break, where flink-conf.yaml would cut it; Flink 2.0 and \
+                 standalone mode pass it unchanged",
             )
         })
         .collect()
