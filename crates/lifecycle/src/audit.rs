@@ -7,6 +7,7 @@ use super::resource::StatusOfJob;
 use api::blue_green::BlueGreenStatus;
 use api::state_snapshot::StateSnapshotStatus;
 use api::status::LifecycleState;
+use config::secret::hide_in;
 
 /// Returns the line for a written status, or `None` if the lifecycle state is unchanged.
 pub fn of_job<S: StatusOfJob>(previous: &S, current: &S) -> Option<String> {
@@ -67,7 +68,8 @@ pub fn of_event(event: &Event) -> String {
 
 /// Formats a single line, whatever the text contains.
 fn line(what: &str, level: &str, state: &str, text: &str) -> String {
-    let text = text.replace(['\n', '\r'], " ");
+    // Before its lines are joined, because a private key on a single line is not recognised.
+    let text = hide_in(text).replace(['\n', '\r'], " ");
     format!(">>> {what:<16} | {level:<7} | {state:<15} | {text}")
 }
 

@@ -68,6 +68,25 @@ fn the_texts_of_the_corpus_are_shown_without_their_secrets() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A log line has the message of an error as a string of JSON, and that may have one in it.
+#[test]
+fn the_texts_of_the_corpus_lose_their_secrets_within_strings() {
+    let mut wrong = Vec::new();
+    for text in corpus().secret_texts.iter().map(|text| text.pair().0) {
+        let lines = json!({ "error": format!("403\n{text}\nnothing else") }).to_string();
+        for text in [json!({ "message": &lines }).to_string(), lines] {
+            let shown = hide_in(&text);
+            if shown.contains("hunter2") {
+                wrong.push(format!("{text}\n  became {shown}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let two =
+        json!({ "error": "Authorization: Basic hunter2\nAuthorization: SharedKey a:hunter2" });
+    assert!(!hide_in(&two.to_string()).contains("hunter2"), "{}", hide_in(&two.to_string()));
+}
+
 #[test]
 fn each_secret_name_hides_its_value_in_every_form() {
     for name in corpus().secret_names {

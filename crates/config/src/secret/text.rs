@@ -173,13 +173,18 @@ impl<'a> Walk<'a> {
     fn word(&mut self, length: usize) {
         let before = self.before();
         let is_fresh = std::mem::take(&mut self.is_line_fresh);
-        let start = self.at;
+        let end = self.at + length;
         let word = self.rest().get(..length).unwrap_or_default();
+        // In a string of JSON or Java, the letter is part of a line end.
+        let word = match word.strip_prefix(['n', 'r', 't']) {
+            Some(rest) if before.ends_with('\\') && !rest.is_empty() => rest,
+            Some(_) | None => word,
+        };
         if is_token(word) {
-            self.hide(&Found { from: start, to: start + length });
+            self.hide(&Found { from: end - word.len(), to: end });
             return;
         }
-        self.show_until(start + length);
+        self.show_until(end);
         if let Some(login) = self.login(word) {
             self.hide(&login);
             return;
@@ -197,33 +202,28 @@ impl<'a> Walk<'a> {
             self.hide(&found);
             return;
         }
-        // In a string of JSON or Java, the letter is part of a line end.
-        let name = match word.strip_prefix(['n', 'r', 't']) {
-            Some(rest) if before.ends_with('\\') && !rest.is_empty() => rest,
-            Some(_) | None => word,
-        };
         let is_tag = before.ends_with('<');
         let Some(value) = self.value_from(is_tag) else {
-            if name.starts_with('-')
-                && is_secret(name)
+            if word.starts_with('-')
+                && is_secret(word)
                 && let Some(found) = self.argument()
             {
                 self.hide(&found);
             }
             return;
         };
-        if matches!(name, "name" | "key") && !before.ends_with(['?', '&']) {
+        if matches!(word, "name" | "key") && !before.ends_with(['?', '&']) {
             let named = self.text.get(value..).unwrap_or_default();
             let named = named.trim_start_matches(is_quote);
             self.names_secret = is_secret(until(named, |letter| !is_of_name(letter)));
             return;
         }
-        let is_named = name == "value" && std::mem::take(&mut self.names_secret);
-        let is_parameter = name == "key" && before.ends_with(['?', '&']);
-        if is_named || is_parameter || is_secret(name) {
+        let is_named = word == "value" && std::mem::take(&mut self.names_secret);
+        let is_parameter = word == "key" && before.ends_with(['?', '&']);
+        if is_named || is_parameter || is_secret(word) {
             let is_line = is_fresh && !is_tag;
             if let Some(found) =
-                self.value(value, is_line, name.eq_ignore_ascii_case("authorization"))
+                self.value(value, is_line, word.eq_ignore_ascii_case("authorization"))
             {
                 self.hide(&found);
                 if is_line {
@@ -267,6 +267,9 @@ impl<'a> Walk<'a> {
             let inside = self.text.get(from..)?;
             let length = end_of_quoted(inside, quote, slashes);
             return (length > 0).then_some(Found { from, to: from + length });
+        }
+        if let Some(length) = end_of_escaped_block(rest) {
+            return Some(Found { from, to: from + length });
         }
         let mut begins = from;
         let mut ends: fn(&str) -> usize = if is_line { end_of_line } else { end_of_word };
@@ -364,8 +367,10 @@ impl<'a> Walk<'a> {
         let line = until(ahead, |it| it.is_whitespace() || is_quote(it));
         match line.rfind('@') {
             Some(at) => Some(Found { from, to: from + at }),
-            None if host.len() == authority.len() => Some(Found { from, to: from + host.len() }),
-            None => None,
+            None => {
+                let is_cut = authority.get(host.len()..).is_none_or(|rest| !rest.starts_with('/'));
+                is_cut.then(|| Found { from, to: from + host.len() })
+            }
         }
     }
 
@@ -423,9 +428,8 @@ impl<'a> Walk<'a> {
         self.show_until(self.at + end + PRIVATE_KEY.len());
         loop {
             let rest = self.rest();
-            // In a string of JSON, line ends are escaped.
-            let line = match rest.strip_prefix(r"\n").or_else(|| rest.strip_prefix(r"\r")) {
-                Some(line) => line,
+            let line = match escaped_line_end(rest) {
+                Some(line_end) => rest.get(line_end.len()..).unwrap_or_default(),
                 None => rest.trim_start(),
             };
             let is_apart = line.len() < rest.len();
@@ -462,6 +466,32 @@ fn is_of_base64(letter: char) -> bool {
 
 fn is_quote(letter: char) -> bool {
     matches!(letter, '"' | '\'' | '`' | '\\')
+}
+
+/// Returns the line end at the beginning of a text in a string of JSON, or in one within another.
+fn escaped_line_end(text: &str) -> Option<&str> {
+    let slashes = text.len() - text.trim_start_matches('\\').len();
+    let is_line_end = slashes > 0 && text.get(slashes..)?.starts_with(['n', 'r']);
+    is_line_end.then(|| text.get(..=slashes)).flatten()
+}
+
+/// Returns the length of a block of YAML, with its indicator, in a string of JSON.
+fn end_of_escaped_block(text: &str) -> Option<usize> {
+    let lines = text.strip_prefix(['|', '>'])?;
+    let lines = lines.trim_start_matches(|it: char| matches!(it, '-' | '+') || it.is_ascii_digit());
+    let line_end = escaped_line_end(lines)?;
+    let mut length = 0;
+    for line in lines.split(line_end).skip(1) {
+        let inside = until(line, |letter| letter == '"' || is_line_end(letter));
+        if !inside.is_empty() && !inside.starts_with(' ') {
+            break;
+        }
+        length += line_end.len() + inside.len();
+        if inside.len() < line.len() {
+            break;
+        }
+    }
+    Some(text.len() - lines.len() + length)
 }
 
 fn is_line_end(letter: char) -> bool {
@@ -509,7 +539,10 @@ fn end_of_word(text: &str) -> usize {
     let ends = |letter: char| {
         letter.is_whitespace() || matches!(letter, ',' | ';' | ')' | '}' | ']' | '"' | '<')
     };
-    until(text, ends).len()
+    let word = until(text, ends);
+    // In a string of JSON it may end with the next line's name.
+    let name = word.strip_suffix(':').and_then(|word| word.rfind('\\'));
+    name.map_or(word, |at| word.get(..at).unwrap_or(word)).trim_end_matches('\\').len()
 }
 
 /// Returns the length of a value on a line of its own, which another pair may follow.
