@@ -365,13 +365,11 @@ impl<'a> Walk<'a> {
         // The text may be cut within the password, and a password may contain what has to be encoded.
         let ahead = ahead(authority);
         let line = until(ahead, |it| it.is_whitespace() || is_quote(it));
-        match line.rfind('@') {
-            Some(at) => Some(Found { from, to: from + at }),
-            None => {
-                let is_cut = authority.get(host.len()..).is_none_or(|rest| !rest.starts_with('/'));
-                is_cut.then(|| Found { from, to: from + host.len() })
-            }
+        if let Some(at) = line.rfind('@') {
+            return Some(Found { from, to: from + at });
         }
+        let is_cut = authority.get(host.len()..).is_none_or(|rest| !rest.starts_with('/'));
+        is_cut.then(|| Found { from, to: from + host.len() })
     }
 
     /// Returns the login in `jdbc:oracle:thin:scott/tiger@//host`.
