@@ -83,15 +83,10 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
     if !json.contains(controls) {
         return Cow::Borrowed(json);
     }
-    let mut shown = String::with_capacity(json.len());
-    for letter in json.chars() {
-        if controls(letter) {
-            shown.push_str(&format!("\\u{:04x}", u32::from(letter)));
-        } else {
-            shown.push(letter);
-        }
-    }
-    Cow::Owned(shown)
+    let escape = |letter: char| {
+        if controls(letter) { format!("\\u{:04x}", u32::from(letter)) } else { letter.into() }
+    };
+    json.chars().map(escape).collect()
 }
 
 /// Returns whether a character controls the terminal, or the direction in which others are written.
