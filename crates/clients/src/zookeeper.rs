@@ -3,10 +3,12 @@
 //! Under `<path.root>/<cluster-id>` Flink has `jobs/<job id>/checkpoints/<checkpoint>`, the graphs of jobs to recover,
 //! and `leader` with a node of each live JobManager. What cannot be read is an [`Error`], never an absence: a `sync`
 //! precedes each read, so that a server that lags behind does not hide what was written. Nothing is removed while a
-//! JobManager still has its node, nor any metadata of a job that is not known to be the cluster's.
+//! JobManager still has its node, nor any metadata of a job that is not known to be the cluster's. A spec may name any
+//! path, so nothing is removed either from a tree with a node that Flink does not create there.
 
 mod clusters;
 mod ensemble;
+mod tree;
 
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use zookeeper_client::{Client, Error as Failure};
 
 pub use clusters::{Found, clusters};
 pub use ensemble::Ensemble;
+use tree::{Node, OF_JOB_MANAGERS};
 
 use config::option::InvalidValue;
 use lifecycle::world::HaMetadata;
@@ -49,6 +52,14 @@ pub enum Error {
          own `high-availability.zookeeper.path.root`"
     )]
     InUse { path: String },
+    /// Somebody else's, or another cluster's.
+    #[error(
+        "`{path}` in ZooKeeper at `{quorum}` contains what Flink does not create for a cluster \
+         ({found}), and nothing there was removed. If it belongs to others, give this cluster its \
+         own `high-availability.zookeeper.path.root`; if nobody needs it, remove it with \
+         ZooKeeper's shell (`deleteall`)"
+    )]
+    Foreign { quorum: String, path: String, found: String },
     #[error(
         "ZooKeeper has too many nodes under `{path}` to remove them here; inspect them with its shell"
     )]
@@ -63,6 +74,7 @@ impl Error {
             Self::Option(_)
             | Self::Unsupported(_)
             | Self::Forbidden { .. }
+            | Self::Foreign { .. }
             | Self::TooMany { .. } => false,
         }
     }
@@ -74,6 +86,7 @@ impl Error {
             Self::Unreachable { .. } => "ZooKeeperUnreachable",
             Self::Forbidden { .. } => "ZooKeeperForbidden",
             Self::InUse { .. } => "ZooKeeperInUse",
+            Self::Foreign { .. } => "ZooKeeperForeignNodes",
             Self::TooMany { .. } => "ZooKeeperTooMany",
         }
     }
@@ -122,18 +135,19 @@ pub async fn has_graph(ensemble: &Ensemble) -> Result<bool, Error> {
 pub async fn delete(ensemble: &Ensemble, jobs: Option<&[String]>) -> Result<(), Error> {
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
-        session.sync(ensemble.base()).await?;
-        session.refuse_beside_a_job_manager().await?;
-        if let Some(jobs) = jobs {
-            let folder = ensemble.path("jobs");
-            for job in jobs {
-                session.remove(&format!("{folder}/{job}")).await?;
-            }
-            if !session.children(&folder).await?.is_empty() {
-                return session.remove_all(&session.job_graphs().await?).await;
-            }
-        }
-        session.remove(ensemble.base()).await
+        let nodes = session.own_nodes().await?;
+        session.refuse_beside_a_job_manager(&nodes).await?;
+        let folder = ensemble.path("jobs/");
+        // `None` if the node belongs to no job.
+        let is_of_others = |node: &Node| {
+            let job = node.path.strip_prefix(&folder)?.split('/').next()?;
+            Some(!jobs?.iter().any(|known| known == job))
+        };
+        let keeps_others = nodes.iter().any(|node| is_of_others(node) == Some(true));
+        let is_removed = |node: &&Node| {
+            !keeps_others || is_of_others(node) == Some(false) || ensemble.is_of_graph(node)
+        };
+        session.remove(nodes.iter().filter(is_removed)).await
     })
     .await
 }
@@ -147,11 +161,15 @@ pub async fn forget_job_graphs(ensemble: &Ensemble, jobs: &[String]) -> Result<(
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
         let graphs = session.job_graphs().await?;
+        if graphs.is_empty() {
+            return Ok(());
+        }
+        let nodes = session.own_nodes().await?;
         let is_known = |path: &String| jobs.iter().any(|job| path.ends_with(&format!("/{job}")));
         if !graphs.iter().all(is_known) {
-            session.refuse_beside_a_job_manager().await?;
+            session.refuse_beside_a_job_manager(&nodes).await?;
         }
-        session.remove_all(&graphs).await
+        session.remove(nodes.iter().filter(|node| ensemble.is_of_graph(node))).await
     })
     .await
 }
@@ -204,33 +222,59 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn is_ephemeral(&self, path: &str) -> Result<bool, Error> {
-        let stat = self.client.check_stat(path).await;
-        let stat = stat.map_err(|failure| self.ensemble.failure(path, &failure))?;
-        Ok(stat.is_some_and(|stat| stat.ephemeral_owner != 0))
-    }
-
-    /// Returns the node and all nodes below it, parents first.
-    async fn nodes_below(&self, path: &str) -> Result<Vec<String>, Error> {
+    /// Returns the node and all nodes below it, parents first. At a node that is not `expected` it stops, and returns
+    /// what it has read until then.
+    async fn nodes_below(
+        &self,
+        path: &str,
+        expected: impl Fn(&Node) -> bool,
+    ) -> Result<Vec<Node>, Error> {
         let too_many = || Error::TooMany { path: path.to_owned() };
-        let mut nodes = vec![path.to_owned()];
-        let mut level = nodes.clone();
-        for _ in 0..DEPTH_MAX {
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut level = vec![path.to_owned()];
+        for _ in 0..=DEPTH_MAX {
             let mut next = Vec::new();
-            for parent in &level {
-                let children = self.children(parent).await?;
-                next.extend(children.iter().map(|child| format!("{parent}/{child}")));
+            let mut is_expected = true;
+            for path in level {
+                let (children, stat) = match self.client.get_children(&path).await {
+                    Ok((children, stat)) => (children, Some(stat)),
+                    Err(Failure::NoNode) => (Vec::new(), None),
+                    Err(failure) => return Err(self.ensemble.failure(&path, &failure)),
+                };
+                next.extend(children.iter().map(|child| format!("{path}/{child}")));
+                nodes.push(Node { path, stat });
+                is_expected &= nodes.last().is_some_and(&expected);
+                if nodes.len() + next.len() > NODES_MAX && is_expected {
+                    return Err(too_many());
+                }
             }
-            if next.is_empty() {
+            if next.is_empty() || !is_expected {
                 return Ok(nodes);
-            }
-            nodes.extend(next.iter().cloned());
-            if nodes.len() > NODES_MAX {
-                return Err(too_many());
             }
             level = next;
         }
         Err(too_many())
+    }
+
+    /// Returns all nodes of the cluster.
+    ///
+    /// # Errors
+    /// If any of them is not one that Flink creates, which includes those of a cluster inside, or around.
+    async fn own_nodes(&self) -> Result<Vec<Node>, Error> {
+        let Self { ensemble, .. } = self;
+        self.sync(ensemble.base()).await?;
+        let is_own = |node: &Node| ensemble.is_of_cluster(node);
+        let mut nodes = self.nodes_below(ensemble.base(), is_own).await?;
+        nodes.retain(|node| node.stat.is_some());
+        let foreign: Vec<_> = nodes.iter().filter(|node| !is_own(node)).collect();
+        let found = match (&*foreign, &*nodes) {
+            // A graph, or another end of a tree: the node of a cluster has no data.
+            ([], [Node { stat: Some(stat), .. }]) if stat.data_length > 0 => "data".to_owned(),
+            ([], _) => return Ok(nodes),
+            _ => ensemble.names(&foreign),
+        };
+        let (quorum, path) = (ensemble.quorum.clone(), ensemble.base().to_owned());
+        Err(Error::Foreign { quorum, path, found })
     }
 
     /// Returns the nodes of the stored graphs and applications.
@@ -244,27 +288,37 @@ impl<'a> Session<'a> {
         Ok(graphs)
     }
 
-    async fn refuse_beside_a_job_manager(&self) -> Result<(), Error> {
-        for path in self.nodes_below(&self.ensemble.path("leader")).await? {
-            if self.is_ephemeral(&path).await? {
-                return Err(Error::InUse { path: self.ensemble.base().to_owned() });
+    /// Refuses if a process is registered in the cluster, or a JobManager in a cluster that contains this one.
+    async fn refuse_beside_a_job_manager(&self, nodes: &[Node]) -> Result<(), Error> {
+        let in_use = |path: &str| Err(Error::InUse { path: path.to_owned() });
+        let Self { ensemble, .. } = self;
+        let base = ensemble.base();
+        if nodes.iter().any(Node::is_ephemeral) {
+            return in_use(base);
+        }
+        let parents = base.match_indices('/').map(|(at, _)| &base[..at]);
+        for parent in parents.filter(|_| !nodes.is_empty()) {
+            for folder in OF_JOB_MANAGERS {
+                let folder = format!("{parent}/{folder}");
+                for process in self.children(&folder).await? {
+                    let path = format!("{folder}/{process}");
+                    let stat = self.client.check_stat(&path).await;
+                    let stat = stat.map_err(|failure| ensemble.failure(&path, &failure))?;
+                    if (Node { path, stat }).is_ephemeral() {
+                        return in_use(if parent.is_empty() { "/" } else { parent });
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    async fn remove_all(&self, paths: &[String]) -> Result<(), Error> {
-        for path in paths {
-            self.remove(path).await?;
-        }
-        Ok(())
-    }
-
-    async fn remove(&self, path: &str) -> Result<(), Error> {
-        for node in self.nodes_below(path).await?.iter().rev() {
-            match self.client.delete(node, None).await {
+    /// Removes exactly these nodes, children first. One with children that are not among them stays.
+    async fn remove(&self, nodes: impl DoubleEndedIterator<Item = &Node>) -> Result<(), Error> {
+        for Node { path, .. } in nodes.rev() {
+            match self.client.delete(path, None).await {
                 Ok(()) | Err(Failure::NoNode) => {}
-                Err(failure) => return Err(self.ensemble.failure(node, &failure)),
+                Err(failure) => return Err(self.ensemble.failure(path, &failure)),
             }
         }
         Ok(())

@@ -18,6 +18,8 @@ use super::{FlinkConfig, OperatorConfig, options, quantity, structure};
 
 /// Checkpoint interval of a last-state job whose user sets none: without checkpoints there would be no last state.
 const DEFAULT_CHECKPOINT_INTERVAL: &str = "5 min";
+/// Where a server of ZooKeeper listens if its quorum does not say.
+const ZOOKEEPER_PORT: u16 = 2181;
 
 /// The resource that a configuration is for.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -152,9 +154,69 @@ fn is_ensemble_shared(one: &FlinkConfig, other: &FlinkConfig) -> bool {
     servers(one).iter().any(|server| others.contains(server)) && root(one) == root(other)
 }
 
-/// Returns why the operator cannot reach the ZooKeeper with the metadata. Kerberos and TLS are set up in the JVM and
-/// the pods of Flink; the operator has neither the ticket nor the key.
-pub fn zookeeper_out_of_reach(config: &FlinkConfig) -> Option<String> {
+/// Returns the servers of ZooKeeper as `host:port,…`, and the root path: that at the end of the quorum, if there is
+/// one, and in it that of the cluster.
+pub fn zookeeper_place(config: &FlinkConfig) -> Result<(String, String), InvalidValue> {
+    let quorum = config.text_of(&options::ZOOKEEPER_QUORUM).unwrap_or_default();
+    let quorum: String = quorum.chars().filter(|c| !c.is_whitespace()).collect();
+    let (servers, path) = quorum.split_once('/').unwrap_or((&quorum, ""));
+    Ok((servers.to_owned(), format!("/{path}/{}", config.get(&options::ZOOKEEPER_ROOT)?.trim())))
+}
+
+/// Returns why the operator's configuration does not allow to use the ZooKeeper or the path. Without a list of servers
+/// it allows all.
+fn zookeeper_not_allowed(
+    config: &FlinkConfig,
+    operator: &FlinkConfig,
+) -> Result<Option<String>, InvalidValue> {
+    let allowed = operator.get(&options::ZOOKEEPER_ALLOWED_SERVERS)?;
+    let servers = |text: &str| -> Vec<String> {
+        let servers = text.split(',').map(|server| server.trim().to_ascii_lowercase());
+        let with_port = |server: String| match server.rsplit_once(':') {
+            Some((_, port)) if !port.ends_with(']') => server,
+            _ => format!("{server}:{ZOOKEEPER_PORT}"),
+        };
+        servers.filter(|server| !server.is_empty()).map(with_port).collect()
+    };
+    let allowed: Vec<_> = allowed.iter().flat_map(|entry| servers(entry)).collect();
+    let (quorum, root) = zookeeper_place(config)?;
+    let key = options::ZOOKEEPER_ALLOWED_SERVERS.key();
+    if allowed.is_empty() {
+        return Ok(None);
+    }
+    if let Some(server) = servers(&quorum).iter().find(|server| !allowed.contains(server)) {
+        return Ok(Some(format!(
+            "`{server}` in `{}` is not one of the servers that `{key}` in the operator's \
+             configuration allows",
+            options::ZOOKEEPER_QUORUM.key()
+        )));
+    }
+    if !operator.is_set(&options::ZOOKEEPER_ROOT) {
+        return Ok(None);
+    }
+    let segments = |path: &str| -> Vec<String> {
+        path.split('/').filter(|segment| !segment.is_empty()).map(str::to_owned).collect()
+    };
+    let (_, own) = zookeeper_place(operator)?;
+    let own = segments(&own);
+    Ok((!segments(&root).starts_with(&own)).then(|| {
+        format!(
+            "`{}` is not below `/{}`, where the operator's configuration has it, and `{key}` is set",
+            options::ZOOKEEPER_ROOT.key(),
+            own.join("/")
+        )
+    }))
+}
+
+/// Returns why the operator cannot reach the ZooKeeper with the metadata, or may not. Kerberos and TLS are set up in
+/// the JVM and the pods of Flink; the operator has neither the ticket nor the key. `operator` is the operator's own
+/// configuration.
+pub fn zookeeper_out_of_reach(config: &FlinkConfig, operator: &FlinkConfig) -> Option<String> {
+    match zookeeper_not_allowed(config, operator) {
+        Ok(None) => {}
+        Ok(reason) => return reason,
+        Err(error) => return Some(error.to_string()),
+    }
     let acl = config.text_of(&options::ZOOKEEPER_ACL);
     let is_creator = acl.is_some_and(|acl| acl.trim().eq_ignore_ascii_case("creator"));
     let version = config.text_of(&options::FLINK_VERSION).and_then(FlinkVersion::parse);

@@ -11,6 +11,7 @@ use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
 use super::act::Error;
+use api::version::FlinkVersion;
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
 use clients::cluster::leftovers::is_recovered;
@@ -18,7 +19,7 @@ use clients::fence::Fence;
 use clients::flink::patience;
 use clients::zookeeper::{self, Ensemble};
 use config::cluster::{is_kubernetes_high_availability_on, is_zookeeper_high_availability_on};
-use config::{FlinkConfig, options};
+use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::world::{Fact, HaMetadata, Leader};
 
 /// Maximum number of objects in one list; a cluster has a handful of ConfigMaps.
@@ -48,6 +49,8 @@ pub(super) struct Place<'a> {
     pub(super) job_id: Option<&'a str>,
     /// The cluster has jobs of others: one without checkpoints exists as its graph alone.
     pub(super) is_session: bool,
+    /// Says which ZooKeeper may be used.
+    pub(super) operator: &'a OperatorConfig,
     /// Nothing is removed when it is closed.
     pub(super) fence: Fence,
 }
@@ -102,13 +105,18 @@ impl Place<'_> {
         &self,
         config: &FlinkConfig,
     ) -> Result<HaMetadata, zookeeper::Error> {
-        let ensemble = Ensemble::from_config(config)?;
+        let ensemble = self.ensemble(config)?;
         let mut metadata =
             patience::wait(Box::pin(zookeeper::metadata(&ensemble, self.job_id))).await?;
         if self.is_session && !metadata.has_job {
             metadata.has_job = patience::wait(Box::pin(zookeeper::has_graph(&ensemble))).await?;
         }
         Ok(metadata)
+    }
+
+    fn ensemble(&self, config: &FlinkConfig) -> Result<Ensemble, zookeeper::Error> {
+        let version = config.text_of(&options::FLINK_VERSION).and_then(FlinkVersion::parse);
+        Ensemble::from_config(config, &self.operator.defaults(self.namespace, version))
     }
 
     /// Removes what Flink keeps of the cluster; only that of `jobs` if the store may also hold metadata of others.
@@ -129,7 +137,7 @@ impl Place<'_> {
             apply::delete(self.client, &id, deletion).await?;
         }
         if let Store::ZooKeeper = Store::of(config) {
-            let ensemble = Ensemble::from_config(config)?;
+            let ensemble = self.ensemble(config)?;
             let deletion = patience::wait(Box::pin(zookeeper::delete(&ensemble, jobs)));
             self.fence.guard(deletion).await.map_err(cluster::Error::from)??;
         }
@@ -148,7 +156,7 @@ impl Place<'_> {
         match Store::of(config) {
             Store::ConfigMaps => self.remove_with_leadership(is_recovered).await,
             Store::ZooKeeper => {
-                let ensemble = Ensemble::from_config(config)?;
+                let ensemble = self.ensemble(config)?;
                 let change =
                     patience::wait(Box::pin(zookeeper::forget_job_graphs(&ensemble, jobs)));
                 self.fence.guard(change).await.map_err(cluster::Error::from)??;

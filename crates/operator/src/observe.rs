@@ -172,6 +172,7 @@ impl Subject<'_> {
             name: self.name(),
             job_id,
             is_session: job_id.is_none() && self.resource.spec.job.is_none(),
+            operator: self.operator,
             fence: context.fence.of(self.namespace()),
         }
     }

@@ -41,10 +41,11 @@ enum Way {
     /// The storage, and the files of each folder.
     Files(Box<Storage>, BTreeMap<String, Vec<File>>),
     /// A configuration that names the ensemble.
-    ZooKeeper(FlinkConfig),
+    ZooKeeper(Box<Configuration>),
 }
 
 /// A configuration that names a place: the operator's defaults alone, and everything merged.
+#[derive(Clone)]
 struct Configuration {
     operator: FlinkConfig,
     all: FlinkConfig,
@@ -84,10 +85,10 @@ impl Seen {
                 let listed = files.get(&finding.below).map(Vec::as_slice).unwrap_or_default();
                 Ok(storage.remove(&finding.below, listed).await?)
             }
-            Some(Way::ZooKeeper(config)) => {
-                let mut config = config.clone();
-                config.force(&options::HA_CLUSTER_ID, &finding.below);
-                zookeeper::delete(&Ensemble::from_config(&config)?, None).await?;
+            Some(Way::ZooKeeper(configuration)) => {
+                let Configuration { operator, mut all } = (**configuration).clone();
+                all.force(&options::HA_CLUSTER_ID, &finding.below);
+                zookeeper::delete(&Ensemble::from_config(&all, &operator)?, None).await?;
                 Ok(true)
             }
             None => Ok(false),
@@ -109,7 +110,7 @@ fn places(users: &Users, operator: &OperatorConfig) -> BTreeMap<(Kind, String), 
                 let mut all = operator.clone();
                 all.overlay(own);
                 all.force(&options::HA_CLUSTER_ID, &cluster.name);
-                for place in places_in(&all) {
+                for place in places_in(&operator, &all) {
                     let (operator, all) = (operator.clone(), all.clone());
                     found.entry(place).or_insert(Configuration { operator, all });
                 }
@@ -126,7 +127,7 @@ fn places(users: &Users, operator: &OperatorConfig) -> BTreeMap<(Kind, String), 
     places
 }
 
-fn places_in(config: &FlinkConfig) -> Vec<(Kind, String)> {
+fn places_in(operator: &FlinkConfig, config: &FlinkConfig) -> Vec<(Kind, String)> {
     let uri = |option| config.text_of(option).map(|uri| uri.trim().trim_end_matches('/'));
     let uri = |option| uri(option).filter(|uri| !uri.is_empty()).map(str::to_owned);
     let mut places = Vec::new();
@@ -140,7 +141,7 @@ fn places_in(config: &FlinkConfig) -> Vec<(Kind, String)> {
     if is_zookeeper_high_availability_on(config) {
         // An ensemble that cannot be reached is shown as written.
         let quorum = config.text_of(&options::ZOOKEEPER_QUORUM).unwrap_or_default().trim();
-        let place = Ensemble::from_config(config).map(|ensemble| ensemble.place());
+        let place = Ensemble::from_config(config, operator).map(|ensemble| ensemble.place());
         let place = place.unwrap_or_else(|_| format!("zookeeper://{quorum}"));
         places.push((Kind::ZooKeeperNodes, place));
     }
@@ -155,9 +156,10 @@ async fn look_into(
     mentioned: &BTreeSet<String>,
 ) -> (View, Option<Way>) {
     let mut why = String::new();
-    for Configuration { operator, all } in configurations {
+    for configuration in configurations {
+        let Configuration { operator, all } = configuration;
         let looked = if kind == Kind::ZooKeeperNodes {
-            look_into_zookeeper(all).await
+            look_into_zookeeper(configuration).await
         } else {
             look_into_storage(kind, uri, (operator, all), mentioned).await
         };
@@ -170,12 +172,13 @@ async fn look_into(
     (View::Hidden(why), None)
 }
 
-async fn look_into_zookeeper(config: &FlinkConfig) -> Result<(Vec<Folder>, Way), Error> {
+async fn look_into_zookeeper(configuration: &Configuration) -> Result<(Vec<Folder>, Way), Error> {
     let from = |error: zookeeper::Error| {
         let problem = error.to_string();
         if error.is_transient() { Error::Failed { problem } } else { Error::Hidden { problem } }
     };
-    let found = zookeeper::clusters(&Ensemble::from_config(config).map_err(from)?).await;
+    let Configuration { operator, all } = configuration;
+    let found = zookeeper::clusters(&Ensemble::from_config(all, operator).map_err(from)?).await;
     let folders = found.map_err(from)?.into_iter().map(|found| Folder {
         cluster: Some(found.name.clone()),
         changed: Timestamp::from_millisecond(found.changed_millis).ok(),
@@ -188,7 +191,7 @@ async fn look_into_zookeeper(config: &FlinkConfig) -> Result<(Vec<Folder>, Way),
         names: [found.name.to_ascii_lowercase()].into(),
         path: found.name,
     });
-    Ok((folders.collect(), Way::ZooKeeper(config.clone())))
+    Ok((folders.collect(), Way::ZooKeeper(Box::new(configuration.clone()))))
 }
 
 async fn look_into_storage(

@@ -126,6 +126,6 @@ pub(super) fn delete(cluster: &Cluster, quorum: &str, [root, id]: [&str; 2], job
     .into_iter()
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .collect();
-    let ensemble = Ensemble::from_config(&config).unwrap();
+    let ensemble = Ensemble::from_config(&config, &FlinkConfig::default()).unwrap();
     cluster.wait_for(clients::zookeeper::delete(&ensemble, Some(jobs))).unwrap();
 }

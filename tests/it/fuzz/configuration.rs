@@ -188,7 +188,7 @@ fn any_options_are_rendered_or_refused_by_name() {
             drop(deployment.spec.flink_configuration.0.insert(key.to_owned(), value.into()));
         }
         // It may contain a secret, so it is not shown; parsing must only not fail.
-        let ensemble = Ensemble::from_config(&config)
+        let ensemble = Ensemble::from_config(&config, &config)
             .map_or_else(|error| kind_of(&error.to_string()), |_| "ensemble".to_owned());
         format!("{ensemble} {}", validated(&deployment))
     });

@@ -1,27 +1,7 @@
 //! Which clusters have a node below the root path, and what it contains.
 
+use super::tree::{is_of_flink, is_of_jobs};
 use super::{Ensemble, Error, NODES_MAX, Session, in_time};
-
-/// Nodes of a cluster that some version of Flink creates; a node with any other child is not evaluated.
-const OF_FLINK: [&str; 14] = [
-    "jobs",
-    "jobgraphs",
-    "execution-plans",
-    "leader",
-    "leaderlatch",
-    "checkpoints",
-    "checkpoint-counter",
-    "checkpoint_id_counter",
-    "running_job_registry",
-    "resource_manager_lock",
-    "rest_server_lock",
-    "dispatcher_lock",
-    "job_manager_lock",
-    "applications",
-];
-/// Those that name jobs to recover.
-const OF_JOBS: [&str; 6] =
-    ["jobs", "jobgraphs", "execution-plans", "checkpoints", "running_job_registry", "applications"];
 
 /// A cluster's node.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -76,23 +56,21 @@ async fn look(session: &Session<'_>, root: &str, name: String) -> Result<Found, 
         is_in_use: false,
     };
     let mut has_any = false;
-    for path in session.nodes_below(&base).await? {
-        let stat = session.client.check_stat(&path).await;
-        let stat = stat.map_err(|failure| session.ensemble.failure(&path, &failure))?;
+    for node in session.nodes_below(&base, |_| true).await? {
         // It was removed meanwhile, so the cluster is in use.
-        let Some(stat) = stat else {
+        let Some(stat) = node.stat else {
             found.is_in_use = true;
             continue;
         };
         found.nodes += 1;
         found.size_bytes += u64::try_from(stat.data_length).unwrap_or_default();
         found.changed_millis = found.changed_millis.max(stat.mtime).max(stat.ctime);
-        found.is_in_use |= stat.ephemeral_owner != 0;
-        let mut below = path[base.len()..].split('/').skip(1);
-        let Some(first) = below.next() else { continue };
+        found.is_in_use |= node.is_ephemeral();
+        let below: Vec<_> = node.path[base.len()..].split('/').skip(1).collect();
+        let Some(first) = below.first() else { continue };
         has_any = true;
-        found.is_of_flink &= OF_FLINK.contains(&first);
-        found.has_state |= OF_JOBS.contains(&first) && below.next().is_some();
+        found.is_of_flink &= node.is_ephemeral() || is_of_flink(&below);
+        found.has_state |= is_of_jobs(first) && below.len() > 1;
     }
     found.is_of_flink &= has_any;
     Ok(found)

@@ -5,16 +5,16 @@ use std::time::Duration;
 use zookeeper_client::Error as Failure;
 
 use super::Error;
-use config::cluster::zookeeper_out_of_reach;
+use config::cluster::{zookeeper_out_of_reach, zookeeper_place};
 use config::option::InvalidValue;
 use config::{FlinkConfig, options};
 
 /// The servers, and the location of one cluster.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Ensemble {
-    /// `host:port,…`, optionally followed by a path that contains everything.
+    /// `host:port,…`
     pub(super) quorum: String,
-    /// `/flink`, shared with other clusters.
+    /// `/flink`, shared with other clusters, below the path at the end of the option, if there is one.
     root: String,
     /// `/flink/<cluster-id>`
     base: String,
@@ -29,17 +29,13 @@ impl Ensemble {
     /// Returns the location that a cluster's configuration describes.
     ///
     /// # Errors
-    /// If there is no quorum or cluster id, or if only Flink's own process can authenticate.
-    pub fn from_config(config: &FlinkConfig) -> Result<Self, Error> {
-        if let Some(reason) = zookeeper_out_of_reach(config) {
+    /// If there is no quorum or cluster id, if only Flink's own process can authenticate, or if the operator's
+    /// configuration does not allow the quorum or the path.
+    pub fn from_config(config: &FlinkConfig, operator: &FlinkConfig) -> Result<Self, Error> {
+        if let Some(reason) = zookeeper_out_of_reach(config, operator) {
             return Err(Error::Unsupported(reason));
         }
-        let quorum: String = config
-            .text_of(&options::ZOOKEEPER_QUORUM)
-            .unwrap_or_default()
-            .chars()
-            .filter(|c| !c.is_whitespace())
-            .collect();
+        let (quorum, root) = zookeeper_place(config)?;
         if quorum.is_empty() {
             let key = options::ZOOKEEPER_QUORUM.key();
             return Err(Error::Unsupported(format!("`{key}` names no servers")));
@@ -50,7 +46,7 @@ impl Ensemble {
             let key = options::HA_CLUSTER_ID.key();
             return Err(Error::Unsupported(format!("`{key}` is empty")));
         }
-        let root = join(&[&config.get(&options::ZOOKEEPER_ROOT)?]);
+        let root = join(&[&root]);
         let base = join(&[&root, cluster_id]);
         let below = |path: String| join(&[&base, &path]);
         let job_graphs = [
@@ -127,7 +123,7 @@ impl std::fmt::Debug for Ensemble {
 
 /// Joins a path as Flink does: without double or trailing slashes.
 fn join(parts: &[&str]) -> String {
-    let parts = parts.iter().map(|part| part.trim_matches('/')).filter(|part| !part.is_empty());
+    let parts = parts.iter().flat_map(|part| part.split('/')).filter(|part| !part.is_empty());
     format!("/{}", parts.collect::<Vec<_>>().join("/"))
 }
 

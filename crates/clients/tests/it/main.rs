@@ -13,3 +13,4 @@ mod jars;
 mod stores;
 mod support;
 mod transfers;
+mod zookeeper;

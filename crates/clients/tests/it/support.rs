@@ -1,5 +1,7 @@
 //! A server that stands for a jar store, and requests for it.
 
+pub(crate) mod zookeeper;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 

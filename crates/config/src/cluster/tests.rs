@@ -255,6 +255,36 @@ fn metadata_are_found_again_in_the_same_kind_of_store_at_the_same_root() {
 }
 
 #[test]
+fn only_the_zookeeper_that_the_operator_allows_is_in_reach() {
+    let reason = |operator: &[(&str, &str)], quorum, root| {
+        let config = [
+            ("high-availability.zookeeper.quorum", quorum),
+            ("high-availability.zookeeper.path.root", root),
+        ];
+        let operator = operator.iter().copied().collect();
+        zookeeper_out_of_reach(&config.into_iter().collect(), &operator)
+    };
+    let allowed = ("kubernetes.operator.zookeeper.allowed-servers", "a:2181; B,[::1]:2182");
+    for quorum in ["a:2181", "A , b:2181/any", "[::1]:2182"] {
+        assert_eq!(reason(&[allowed], quorum, "/other"), None, "{quorum}");
+    }
+    for quorum in ["a:2182", "a:2181,kafka-zk.kafka:2181", "[::1]", "tcp://a:2181", "a.b"] {
+        assert_eq!(reason(&[], quorum, "/other"), None, "{quorum}");
+        let reason = reason(&[allowed], quorum, "/other").unwrap();
+        assert!(reason.contains("allowed-servers"), "{quorum}: {reason}");
+    }
+    let root = ("high-availability.zookeeper.path.root", "/flink/");
+    for (quorum, root_of_job) in [("a", "flink"), ("a", "/flink/team"), ("a/flink", "/")] {
+        assert_eq!(reason(&[allowed, root], quorum, root_of_job), None, "{quorum} {root_of_job}");
+    }
+    for (quorum, root_of_job) in [("a", "/"), ("a", "/flinks"), ("a/kafka", "/flink")] {
+        assert_eq!(reason(&[root], quorum, root_of_job), None);
+        let reason = reason(&[allowed, root], quorum, root_of_job).unwrap();
+        assert!(reason.contains("not below `/flink`"), "{quorum} {root_of_job}: {reason}");
+    }
+}
+
+#[test]
 fn values_out_of_range_are_refused_with_their_path() {
     let message = |value: Value| deploy(value).unwrap_err().to_string();
     assert!(

@@ -124,4 +124,8 @@ options! {
     /// everybody who may edit a resource can read them. Files named in the operator's own defaults
     /// are always read.
     Live KERBEROS_DIRECTORIES: List = "kubernetes.operator.kerberos.directories" or "";
+    /// Servers of ZooKeeper, each as `host:port`, from which the operator reads HA metadata, and
+    /// where it removes it; any that a resource names when empty. Otherwise a resource must also
+    /// stay below `high-availability.zookeeper.path.root` of the operator's configuration, if set.
+    Live ZOOKEEPER_ALLOWED_SERVERS: List = "kubernetes.operator.zookeeper.allowed-servers" or "";
 }

@@ -68,7 +68,7 @@ impl DeploymentPass<'_> {
         if spec.job.is_none() || !is_zookeeper_high_availability_on(&config) {
             return Ok(());
         }
-        let Some(reason) = zookeeper_out_of_reach(&config) else { return Ok(()) };
+        let Some(reason) = self.zookeeper_out_of_reach(&config) else { return Ok(()) };
         let message = format!(
             "HA metadata is kept in a ZooKeeper that the operator cannot reach: {reason}. The \
              operator could not remove the graph of an earlier job there, and Flink would run \
@@ -77,6 +77,13 @@ impl DeploymentPass<'_> {
             options::HA_TYPE.key()
         );
         Err(Halt::problem(Problem::upgrade("UpgradeFailed", message)))
+    }
+
+    /// Returns why the operator cannot, or may not, reach the ZooKeeper of a cluster with this configuration.
+    pub(crate) fn zookeeper_out_of_reach(&self, config: &FlinkConfig) -> Option<String> {
+        let version = self.spec.flink_version;
+        let operator = self.world.operator.defaults(self.world.namespace(), version);
+        zookeeper_out_of_reach(config, &operator)
     }
 
     /// Refuses to stop what runs if the operator can reach its ZooKeeper only with the options of the next cluster: the
@@ -90,7 +97,7 @@ impl DeploymentPass<'_> {
         if !is_metadata_shared(&config, &next) {
             return Ok(());
         }
-        let Some(reason) = zookeeper_out_of_reach(&config) else { return Ok(()) };
+        let Some(reason) = self.zookeeper_out_of_reach(&config) else { return Ok(()) };
         let message = format!(
             "HA metadata of the running cluster is in a ZooKeeper that the operator cannot \
              reach: {reason}. The operator could not remove the old job graph there, and Flink \

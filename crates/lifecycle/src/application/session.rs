@@ -27,9 +27,7 @@ use crate::world::JobManager;
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
 use api::status::{JobManagerDeploymentStatus, ReconciliationStatus};
-use config::cluster::{
-    is_high_availability_readable, is_zookeeper_high_availability_on, zookeeper_out_of_reach,
-};
+use config::cluster::{is_high_availability_readable, is_zookeeper_high_availability_on};
 use config::options;
 use state::restore_point::RestorePoint;
 
@@ -272,7 +270,7 @@ impl DeploymentPass<'_> {
             // A later check would not find out more.
             Err(reason)
                 if is_zookeeper_high_availability_on(&config)
-                    && zookeeper_out_of_reach(&config).is_some() =>
+                    && self.zookeeper_out_of_reach(&config).is_some() =>
             {
                 format!("may lead to jobs of the session cluster ({reason})")
             }

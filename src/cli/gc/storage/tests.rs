@@ -57,7 +57,7 @@ fn places_are_those_that_any_name_of_an_option_gives() {
     ]
     .into_iter()
     .collect();
-    let shown = json!(places_in(&config));
+    let shown = json!(places_in(&FlinkConfig::new(), &config));
     assert_eq!(
         shown,
         json!([
@@ -69,7 +69,7 @@ fn places_are_those_that_any_name_of_an_option_gives() {
             ["ZooKeeperNodes", "zookeeper://a:2181,b:2181/flink"],
         ])
     );
-    assert!(places_in(&FlinkConfig::new()).is_empty());
+    assert!(places_in(&FlinkConfig::new(), &FlinkConfig::new()).is_empty());
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn ensemble(entries: &[(&str, &str)]) -> Result<Ensemble, Error> {
     .into_iter()
     .collect();
     config.overlay(&entries.iter().copied().collect());
-    Ensemble::from_config(&config)
+    Ensemble::from_config(&config, &FlinkConfig::default())
 }
 
 #[test]
@@ -21,6 +21,9 @@ fn paths_are_those_of_flink() {
         found.job_graphs(),
         ["/flink/orders/jobgraphs", "/flink/orders/execution-plans", "/flink/orders/applications",]
     );
+    let inside = ensemble(&[("high-availability.zookeeper.quorum", "a:2181,b:2181/all/of/it")]);
+    let inside = inside.unwrap();
+    assert_eq!((&*inside.quorum, inside.base()), ("a:2181,b:2181", "/all/of/it/flink/orders"));
     let found = ensemble(&[
         ("high-availability.zookeeper.path.root", "/team/a/"),
         ("high-availability.zookeeper.path.jobgraphs", "graphs"),

@@ -297,6 +297,15 @@ fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
         assert!(error(&plan).contains("requires TLS"), "{}", error(&plan));
         assert!(error(&plan).contains("Nothing is stopped or started"), "{}", error(&plan));
     }
+    for (servers, is_refused) in [("other:2181", true), ("other:2181;zk:2181", false)] {
+        let mut scene = moved_to_zookeeper(Scene::running("savepoint"));
+        let option = ("kubernetes.operator.zookeeper.allowed-servers", servers);
+        scene.operator = OperatorConfig::new([option].into_iter().collect());
+        let plan = scene.plan();
+        assert_eq!(step_names(&plan).is_empty(), is_refused, "{}", told(&plan));
+        let error = plan.status.error.unwrap_or_default();
+        assert_eq!(error.contains("allowed-servers"), is_refused, "{error}");
+    }
 }
 
 #[test]
