@@ -15,9 +15,9 @@ build: ## build the program (target/debug/kubectl-flink)
 release: ## build the program as released (target/dist/kubectl-flink)
 	$(CARGO) build --locked --profile dist --features jemalloc
 
-image: ## the operator's image, from scratch: target/operator-image.tar
+image: sbom ## the operator's image, from scratch: target/operator-image.tar
 	$(CARGO) rustc --locked --profile dist --features jemalloc --bin kubectl-flink -- -C target-feature=+crt-static
-	target/dist/kubectl-flink operator image --file target/operator-image.tar
+	target/dist/kubectl-flink operator image --file target/operator-image.tar --sbom target/sbom.cdx.json
 
 dist: ## archives, Debian packages, checksums and the krew manifest: target/packages
 	CARGO="$(CARGO)" dist/package.sh

@@ -48,11 +48,8 @@ attempt "unit tests, simulations, explorations, command line" env RUST_TEST_THRE
 if [ -n "$what" ]; then
     attempt "documentation" env RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" \
         "$cargo" doc --workspace --locked --no-deps --document-private-items
-    if "$cargo" deny --version >/dev/null 2>&1; then
-        attempt "dependencies" "$cargo" deny --locked check bans licenses sources
-    else
-        echo "cargo-deny is not installed: deny.toml is not checked"
-    fi
+    attempt "dependencies" tests/dependencies.sh
+    attempt "workflows" tests/workflows.sh
 fi
 if [ "$what" = fast ]; then exit 0; fi
 # Before the scripts that need them run side by side.

@@ -11,13 +11,16 @@ cd "$(dirname "$0")/.."
 . tests/strict.sh
 root=$PWD
 
+actionlint=v1.7.7
 axe=4.14.1
 axe_sum=e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745
 azurite=3.35.0
 # Of what azurite needs, npm takes the versions that were there on this day.
 azurite_day=2026-11-01
+deny=0.18.9
 gcs=v1.52.2
 helm=v3.19.0
+zizmor=1.32.0
 flink="1.20.5 2.3.0"
 
 all="chromium python axe azurite gcs hadoop helm kerberos mariadb postgresql prometheus sandbox flink"
@@ -112,6 +115,11 @@ folder_of() {
     "$root/tests/tools.sh" "$1"
 }
 
+venv() {
+    python3 -c 'import venv, ensurepip' 2>/dev/null || apt_updated install --yes --no-install-recommends python3-venv
+    python3 -m venv "$1"
+}
+
 go_install() {
     GOBIN=$folder GOFLAGS=-mod=mod go install "$1"
 }
@@ -129,8 +137,7 @@ get_postgresql() {
 # The stores of tests/stores, and Node.js.
 get_python() { cached "$(sha256sum tests/stores/requirements.txt | cut -c 1-8)" python_packages; }
 python_packages() {
-    python3 -c 'import venv, ensurepip' 2>/dev/null || apt_updated install --yes --no-install-recommends python3-venv
-    python3 -m venv "$folder"
+    venv "$folder"
     "$folder/bin/pip" --quiet --disable-pip-version-check install --requirement tests/stores/requirements.txt
 }
 
@@ -140,6 +147,15 @@ get_pyflink() {
     # shellcheck disable=SC2086 # one word for each package
     dpkg --status $packages >/dev/null 2>&1 || apt_updated install --yes --no-install-recommends $packages
     version="of Debian"
+}
+
+# What checks dependencies and workflows, for `make test-fast`.
+get_actionlint() { cached "$actionlint" go_install "github.com/rhysd/actionlint/cmd/actionlint@$actionlint"; }
+get_deny() { cached "$deny" "${CARGO:-cargo}" install --quiet --locked --root "$tools/deny-$deny" "cargo-deny@$deny"; }
+get_zizmor() { cached "$zizmor" zizmor_package; }
+zizmor_package() {
+    venv "$folder"
+    "$folder/bin/pip" --quiet --disable-pip-version-check install "zizmor==$zizmor"
 }
 
 get_axe() { cached "$axe" axe_script; }

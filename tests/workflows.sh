@@ -1,5 +1,9 @@
-#!/bin/sh
-# Check the workflows of .github with actionlint, and the scripts in them with shellcheck where it is installed. Needs Go.
-set -eu
+#!/usr/bin/env bash
+# Check the workflows of .github with actionlint and zizmor, and the scripts in them with shellcheck where it is installed. Needs
+# Go and Python.
 cd "$(dirname "$0")/.."
-exec go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.7 "$@"
+. tests/strict.sh
+actionlint=$(tests/tools.sh actionlint)
+zizmor=$(tests/tools.sh zizmor)
+"$actionlint/actionlint"
+"$zizmor/bin/zizmor" --offline --no-progress .github

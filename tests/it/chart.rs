@@ -70,10 +70,7 @@ const CASES: &[&[&str]] = &[
     &["webhook.create=true,webhook.mutator.create=false"],
     &["dashboard.enabled=true"],
     &["networkPolicy.create=true"],
-    &[
-        "networkPolicy.create=true,metrics.port=9249,webhook.create=true,dashboard.enabled=true",
-        "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
-    ],
+    &["networkPolicy.create=true,metrics.port=9249,webhook.create=true,dashboard.enabled=true"],
     &["jobNamespaces={shop}"],
     &["jobNamespaces={shop,risk},watchNamespaces={shop},jobServiceAccount.create=false"],
     &[
@@ -146,6 +143,10 @@ operatorVolumeMounts:
 operatorVolumes: {create: true, data: [{name: more, emptyDir: {}}]}
 podSecurityContext: null
 operatorSecurityContext: null
+networkPolicy:
+  create: true
+  metricsFrom: [{namespaceSelector: {matchLabels: {team: monitoring}}}]
+metrics: {port: 9249}
 ";
 
 fn of_program(given: Map<String, Value>) -> Vec<Value> {

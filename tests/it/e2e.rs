@@ -28,6 +28,8 @@ mod zookeeper;
 use std::thread;
 use std::time::Duration;
 
+use http::StatusCode;
+use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
 use cluster::{Cluster, JOB, said};
@@ -295,6 +297,34 @@ fn until_stable_tells_by_its_exit_code() {
     job["spec"]["flinkConfiguration"]["restart-strategy.type"] = json!("none");
     cluster.deploy(&job);
     assert_eq!(operate(BEYOND_PATIENCE), Some(1), "the job is FAILED");
+}
+
+/// Every user of the machine reaches the node, on which the kubelet runs what it is asked to.
+#[test]
+#[ignore = "needs a sandbox with real Flink"]
+fn nobody_is_let_in_without_a_certificate() {
+    let cluster = Cluster::bare("stranger");
+    let stranger = reqwest::Client::builder().tls_danger_accept_invalid_certs(true).build();
+    let stranger = stranger.unwrap();
+    let asked = cluster.wait_for(async {
+        let nodes = kube::Api::<Node>::all(cluster.client());
+        let nodes = nodes.list(&kube::api::ListParams::default()).await.unwrap();
+        let mut asked = Vec::new();
+        for node in nodes {
+            let addresses = node.status.and_then(|status| status.addresses).unwrap_or_default();
+            for address in addresses.iter().filter(|it| it.type_ == "InternalIP") {
+                for path in ["pods", "runningpods/", "logs/", "configz"] {
+                    let url = format!("https://{}:10250/{path}", address.address);
+                    asked.push((stranger.get(&url).send().await.unwrap().status(), url));
+                }
+            }
+        }
+        asked
+    });
+    assert!(!asked.is_empty());
+    for (status, url) in asked {
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{url}");
+    }
 }
 
 fn is(deployment: &Value, field: &str, value: &str) -> bool {

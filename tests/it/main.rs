@@ -47,6 +47,7 @@ mod refused;
 mod renamed_cluster;
 mod sbom;
 mod scripts;
+mod security;
 mod set_back;
 mod standalone;
 mod support;

@@ -36,6 +36,9 @@ pub(super) struct ImageArgs {
     /// Name of the image
     #[arg(long, value_name = "NAME:TAG", default_value_t = default_tag())]
     tag: String,
+    /// Bill of materials of this program, such as that of `make sbom`, which becomes a file of the image
+    #[arg(long, value_name = "FILE")]
+    sbom: Option<PathBuf>,
 }
 
 fn default_tag() -> String {
@@ -44,16 +47,20 @@ fn default_tag() -> String {
 
 /// Writes the archive.
 pub(super) fn run(args: ImageArgs, printer: &Printer) -> anyhow::Result<()> {
-    let ImageArgs { file, tag } = args;
+    let ImageArgs { file, tag, sbom } = args;
     let path = std::env::current_exe().context("while looking for this program's own file")?;
     let program =
         std::fs::read(&path).with_context(|| format!("while reading `{}`", path.display()))?;
     check(&program)?;
+    let sbom = sbom.map(|path| {
+        std::fs::read(&path).with_context(|| format!("while reading `{}`", path.display()))
+    });
+    let sbom = sbom.transpose()?;
     let unfinished = file.with_extension("new");
     let shown = file.display();
     let writing = || format!("while writing `{shown}`");
     let mut output = File::create(&unfinished).with_context(writing)?;
-    write(&mut output, &program, &tag).with_context(writing)?;
+    write(&mut output, &program, sbom.as_deref(), &tag).with_context(writing)?;
     output.sync_all().with_context(writing)?;
     std::fs::rename(&unfinished, &file).with_context(writing)?;
     printer.line(format_args!("{shown}: {tag}"))?;
@@ -80,14 +87,19 @@ fn check(program: &[u8]) -> anyhow::Result<()> {
 
 /// Certificate authorities for artifact stores and endpoints outside the cluster.
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
+/// Where scanners of images look for bills of materials.
+const SBOM: &str = "usr/share/sbom/kubectl-flink.cdx.json";
 
-/// Writes the archive: a layer with the program and the certificate authorities of this machine, and its metadata.
-/// Times and owners are constants, so that the same program results in the same image.
-fn write(output: &mut File, program: &[u8], tag: &str) -> std::io::Result<()> {
+/// Writes the archive: a layer with the program, the certificate authorities of this machine and the bill of materials,
+/// and its metadata. Times and owners are constants, so that the same program results in the same image.
+fn write(output: &mut File, program: &[u8], sbom: Option<&[u8]>, tag: &str) -> std::io::Result<()> {
     let mut layer = tar::Builder::new(Vec::new());
     append(&mut layer, PROGRAM, program, 0o755)?;
     if let Ok(authorities) = std::fs::read(format!("/{AUTHORITIES}")) {
         append(&mut layer, AUTHORITIES, &authorities, 0o644)?;
+    }
+    if let Some(sbom) = sbom {
+        append(&mut layer, SBOM, sbom, 0o644)?;
     }
     let layer = layer.into_inner()?;
     // The digest is that of the uncompressed layer; tools that load it detect the compression.
@@ -128,4 +140,29 @@ fn append<W: std::io::Write>(
     header.set_mode(mode);
     header.set_mtime(0);
     archive.append_data(&mut header, name, content)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn an_image_has_its_bill_of_materials() {
+        let mut file = tempfile::tempfile().unwrap();
+        write(&mut file, b"program", Some(b"{}"), "a:1").unwrap();
+        std::io::Seek::rewind(&mut file).unwrap();
+        let mut archive = tar::Archive::new(file);
+        let mut entries = archive.entries().unwrap().map(Result::unwrap);
+        let is_layer = |name: &Path| name.extension().is_some_and(|it| it == "tar");
+        let layer = entries.find(|entry| is_layer(&entry.path().unwrap())).unwrap();
+        let mut layer = tar::Archive::new(flate2::read::GzDecoder::new(layer));
+        let mut entries = layer.entries().unwrap().map(Result::unwrap);
+        let mut sbom = entries.find(|entry| *entry.path().unwrap() == *Path::new(SBOM)).unwrap();
+        let mut text = String::new();
+        sbom.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "{}");
+    }
 }

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use super::patience::PATIENCE;
 use super::program::program;
 
-/// Name of the Lease.
-const LEASE: &str = "flink-console-test";
+/// Name of the Lease: an installed operator has permissions for no other one.
+const LEASE: &str = operator::install::objects::NAME;
 /// The other leader's lease outlasts every test.
 const CONFIGURATION: &str = "\
 kubernetes.operator.leader-election.lease-duration: 1 h
