@@ -19,7 +19,7 @@ use crate::autoscaler::{flink, run, scene, with_load};
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::Job;
 use crate::support::fake_flink::load::{Load, SOURCE, WINDOW};
-use crate::support::operating::{Operating, job_manager_of};
+use crate::support::operating::{Operating, insert_job_manager_of};
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 
@@ -88,7 +88,7 @@ async fn start() -> Operating {
     });
     let lab = lab();
     let read: FlinkDeployment = serde_json::from_value(lab.clone()).unwrap();
-    operating.cluster.insert(job_manager_of(&read));
+    insert_job_manager_of(&operating.cluster, &read);
     operating.cluster.insert(lab);
     operating.cluster.insert(clicks());
     operating

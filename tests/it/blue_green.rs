@@ -11,7 +11,7 @@ use testing::scene::{JOB_ID, Scene};
 use crate::disposal::going;
 use crate::support::fake_cluster::{FakeCluster, Recorded};
 use crate::support::fake_flink::{FakeFlink, Job};
-use crate::support::operating::{Operating, job_manager_of, with_status};
+use crate::support::operating::{Operating, insert_job_manager_of, with_status};
 
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 const VERTEX: &str = "0a448493b4782967b150582570326227";
@@ -102,8 +102,8 @@ fn serve(operating: &Operating, change: impl FnOnce(&mut Served)) {
     change(&mut served);
     let Served { resource, scaling, job } = served;
     operating.flink.with("shop/trial-blue", |flink| flink.jobs.insert(JOB_ID.to_owned(), job));
-    let job_manager = job_manager_of(&serde_json::from_value(blue.clone()).unwrap());
-    for object in [resource, job_manager, scaling, blue] {
+    insert_job_manager_of(&operating.cluster, &serde_json::from_value(blue.clone()).unwrap());
+    for object in [resource, scaling, blue] {
         operating.cluster.insert(object);
     }
 }

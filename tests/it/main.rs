@@ -26,6 +26,7 @@ mod flink_client;
 mod flink_scaling;
 mod flink_scenarios;
 mod flink_tls;
+mod foreign_service;
 mod from_java;
 mod fuzz;
 mod going;

@@ -9,7 +9,7 @@ use testing::scene::{SAVEPOINT, Scene};
 
 use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
-use crate::support::operating::{Operating, error_of, job_manager_of, with_status};
+use crate::support::operating::{Operating, error_of, insert_job_manager_of, with_status};
 
 /// Returns a suspended job with a newer state than the one it had in the middle of an earlier upgrade.
 fn known() -> Scene {
@@ -80,15 +80,24 @@ fn clicks() -> Value {
     })
 }
 
-/// Runs the job `clicks` in the cluster `orders`; returns its id.
-pub(crate) async fn session_job_runs() -> (Operating, String) {
+/// Runs the cluster `orders`, to which `change` gives another Service, and creates the job `clicks` in it.
+pub(crate) async fn session_job(change: impl FnOnce(&mut Value)) -> Operating {
     let operating = Operating::start(FakeFlink::start().await);
     let cluster = session_cluster();
     let read: FlinkDeployment = serde_json::from_value(cluster.clone()).unwrap();
     operating.flink.with("shop/orders", |_| {});
-    operating.cluster.insert(job_manager_of(&read));
+    insert_job_manager_of(&operating.cluster, &read);
+    let mut service = operating.cluster.object("services", "shop", "orders-rest").unwrap();
+    change(&mut service);
+    operating.cluster.insert(service);
     operating.cluster.insert(cluster);
     operating.cluster.insert(clicks());
+    operating
+}
+
+/// Runs the job `clicks` in the cluster `orders`; returns its id.
+pub(crate) async fn session_job_runs() -> (Operating, String) {
+    let operating = session_job(|_| {}).await;
     let running = |cluster: &FakeCluster| {
         let job = &cluster.object("flinksessionjobs", "shop", "clicks")?["status"];
         let is_stable = job["lifecycleState"] == "STABLE";

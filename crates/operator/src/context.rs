@@ -129,9 +129,9 @@ impl Context {
         had_snapshot_resources: bool,
     ) -> Self {
         Self {
+            connector: connector.checking_services(client.clone()),
             client,
             live: Arc::new(Live::new(operator)),
-            connector,
             fence: Fence::default(),
             health: Health::default(),
             metrics: Metrics::default(),

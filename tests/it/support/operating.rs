@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::deployment::FlinkDeployment;
 use clients::flink::access::{Connector, Options};
 use config::OperatorConfig;
+use kube::ResourceExt;
 use lifecycle::error_document::message_of;
 use metrics::Metrics;
 use operator::context::Context;
@@ -129,7 +130,7 @@ impl Operating {
     pub(crate) fn run(&self, scene: &Scene) {
         let job = Job::running(JOB_ID, 1_750_000_000_000);
         self.flink.with("shop/orders", |flink| flink.jobs.insert(JOB_ID.to_owned(), job));
-        self.cluster.insert(job_manager_of(&scene.resource));
+        insert_job_manager_of(&self.cluster, &scene.resource);
         self.cluster.insert(with_status(&scene.resource, &scene.status));
     }
 
@@ -193,6 +194,27 @@ pub(crate) fn job_manager_of(resource: &FlinkDeployment) -> Value {
         "spec": {"selector": {}, "template": {}},
         "status": {"replicas": 1, "availableReplicas": 1},
     })
+}
+
+/// Inserts the JobManager of the resource, and the Service in front of it.
+pub(crate) fn insert_job_manager_of(cluster: &FakeCluster, resource: &FlinkDeployment) {
+    let job_manager = cluster.insert(job_manager_of(resource));
+    let (name, metadata) = (resource.name_any(), &job_manager["metadata"]);
+    cluster.insert(json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": format!("{name}-rest"), "namespace": metadata["namespace"],
+            "labels": {"app": name, "type": "flink-native-kubernetes"},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": metadata["uid"],
+            }],
+        },
+        "spec": {
+            "type": "ClusterIP", "clusterIP": "127.0.0.1",
+            "selector": {"app": name, "component": "jobmanager", "type": "flink-native-kubernetes"},
+            "ports": [{"name": "rest", "port": 8081, "targetPort": 8081}],
+        },
+    }));
 }
 
 /// Returns a resource as it is stored, with its status.

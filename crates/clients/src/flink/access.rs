@@ -28,6 +28,7 @@ use crate::fence::Fence;
 use metrics::traffic::Traffic;
 
 pub(super) mod direct;
+mod front;
 mod port_forward;
 mod proxy;
 mod secure;
@@ -131,6 +132,7 @@ pub struct Connector {
     rest_address: Option<String>,
     headers: HeaderMap,
     kubernetes: Option<kube::Client>,
+    services: Option<kube::Client>,
     triggers: Triggers,
     fence: Fence,
     traffic: Traffic,
@@ -172,6 +174,7 @@ impl Connector {
             rest_address: rest_address.clone(),
             headers,
             kubernetes,
+            services: None,
             triggers: Triggers::default(),
             fence: Fence::default(),
             traffic: Traffic::default(),
@@ -188,6 +191,14 @@ impl Connector {
     #[must_use]
     pub fn behind(self, fence: Fence) -> Self {
         Self { fence, ..self }
+    }
+
+    /// Returns the connector with clients that check a cluster's Service before they change anything through it: for a
+    /// process that reaches JobManagers of many people, who do not reach those of each other. Such a client is for one
+    /// pass.
+    #[must_use]
+    pub fn checking_services(self, kubernetes: kube::Client) -> Self {
+        Self { services: Some(kubernetes), ..self }
     }
 
     /// Returns a client of the REST endpoint at `base_url`, on any host, without Kubernetes.
@@ -226,7 +237,8 @@ impl Connector {
         };
         let route = match (self.access, &self.kubernetes) {
             (Access::Service, _) | (_, None) => {
-                Route::Direct(direct::Direct::of(&self.pools, target, self.rest_address.as_deref()))
+                let (address, services) = (self.rest_address.as_deref(), self.services.as_ref());
+                Route::Direct(direct::Direct::of(&self.pools, target, address, services))
             }
             (Access::Proxy, Some(kubernetes)) => Route::Proxy(proxy(kubernetes)),
             (Access::PortForward, Some(kubernetes)) => {

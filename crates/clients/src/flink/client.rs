@@ -160,6 +160,11 @@ impl Call {
         })
     }
 
+    /// Returns whether the call changes nothing.
+    pub(super) fn is_read(&self) -> bool {
+        self.method == Method::GET
+    }
+
     /// Returns `METHOD /path`, as errors name it.
     pub(super) fn name(&self) -> String {
         format!("{} {}", self.method, self.path)
@@ -267,7 +272,7 @@ impl Client {
             .with_max_delay(RETRY_DELAY_MAX)
             .with_jitter()
             .without_max_times();
-        let is_get = call.method == Method::GET;
+        let is_get = call.is_read();
         (|| async {
             let left = deadline.saturating_duration_since(Instant::now());
             // Boxed because it would otherwise be stored twice, with and without the fence.

@@ -37,6 +37,13 @@ pub enum Error {
     /// The Kubernetes API server does not give access to the JobManager.
     #[error("Kubernetes refused `{request}` with {status}: {message}")]
     Forbidden { request: String, status: u16, message: String },
+    /// The Service may lead to a JobManager of somebody else, so nothing was sent.
+    #[error(
+        "`{request}` was not sent: Service `{service}` {problem}, so it may lead to somebody \
+         else's JobManager. Change it back to type `ClusterIP`, without `externalName`, and with \
+         the selector `app: {cluster}` and `component: jobmanager`"
+    )]
+    ForeignService { request: String, service: String, cluster: String, problem: String },
     /// This process is no longer the leader; the request may have been sent.
     #[error("`{request}` was given up: {closed}")]
     Deposed { request: String, closed: Closed },
@@ -70,6 +77,7 @@ impl Error {
             Self::Malformed { .. }
             | Self::TooLarge { .. }
             | Self::Forbidden { .. }
+            | Self::ForeignService { .. }
             | Self::Invalid { .. } => false,
         }
     }
@@ -77,9 +85,10 @@ impl Error {
     /// Returns whether the request may have been carried out despite the error. Not meant for GET.
     pub fn effect(&self) -> Effect {
         match self {
-            Self::Unreachable { .. } | Self::Forbidden { .. } | Self::Invalid { .. } => {
-                Effect::Nothing
-            }
+            Self::Unreachable { .. }
+            | Self::Forbidden { .. }
+            | Self::ForeignService { .. }
+            | Self::Invalid { .. } => Effect::Nothing,
             Self::Timeout { sent_maybe, .. } => {
                 if *sent_maybe {
                     Effect::Unknown
@@ -112,6 +121,7 @@ impl Error {
             Self::Malformed { .. } => "FlinkAnswerMalformed",
             Self::TooLarge { .. } => "FlinkAnswerTooLarge",
             Self::Forbidden { .. } => "FlinkAccessForbidden",
+            Self::ForeignService { .. } => "ForeignService",
             Self::Deposed { .. } => "Deposed",
             Self::Invalid { .. } => "InvalidFlinkCall",
         }

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::cli::commands::run;
-use crate::support::operating::{job_manager_of, with_status};
+use crate::support::operating::{insert_job_manager_of, with_status};
 
 const SECRET: &str = "hunter2hunter2hunter2";
 
@@ -133,7 +133,7 @@ async fn nothing_that_comes_out_has_a_secret() {
     let spec = resource["spec"].to_string().replace(SECRET, "hunter2hunter2hunter3");
     resource["spec"] = serde_json::from_str(&spec).unwrap();
     resource["metadata"]["generation"] = json!(2);
-    cluster.insert(job_manager_of(&before.resource));
+    insert_job_manager_of(&cluster, &before.resource);
     cluster.insert(resource);
     let refusal = corpus.texts().filter(|text| !text.contains(['"', '\''])).collect::<Vec<_>>();
     let refusal = Fault::Refused(403, format!("exceeded quota: {}", refusal.join("\n")));

@@ -1,6 +1,7 @@
 //! Requests directly to the REST endpoint, over the process's connection pool.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::Instant;
 
+use super::front::Front;
 use super::secure::Secure;
 use super::{ANSWER_BYTES_MAX, CONNECT_DEADLINE, Options, POOL_IDLE, Target};
 use crate::flink::{
@@ -114,6 +116,11 @@ pub(in crate::flink) struct Direct {
     base_url: String,
     /// The `Host` to send if it differs from that of the URL.
     host: Option<HeaderValue>,
+    /// The Service to check before anything is changed.
+    front: Option<Arc<Front>>,
+    /// Scheme, port and `Host` of a changing call, which is made to the address behind the Service. With https the
+    /// certificate shows who answers to the name.
+    pinned: Option<(&'static str, u16, HeaderValue)>,
 }
 
 impl Direct {
@@ -127,31 +134,59 @@ impl Direct {
             problem: format!("invalid base URL `{base_url}`: {error}"),
         })?;
         let base_url = base_url.trim_end_matches('/').to_owned();
-        Ok(Self { http: pools.of(url.scheme() == "https"), base_url, host: None })
+        let http = pools.of(url.scheme() == "https");
+        Ok(Self { http, base_url, host: None, front: None, pinned: None })
     }
 
-    pub(super) fn of(pools: &Pools, target: &Target, address: Option<&str>) -> Self {
+    /// Returns the endpoint behind a Service, or at `address` instead. With `kubernetes` the Service is checked before
+    /// anything is changed.
+    pub(super) fn of(
+        pools: &Pools,
+        target: &Target,
+        address: Option<&str>,
+        kubernetes: Option<&kube::Client>,
+    ) -> Self {
         let http = pools.of(target.is_tls);
         let scheme = if target.is_tls { "https" } else { "http" };
-        let host = format!("{}.{}:{}", target.service(), target.namespace, target.port);
-        match address {
-            Some(address) => Self {
-                http,
-                base_url: format!("{scheme}://{address}"),
-                host: HeaderValue::from_str(&host).ok(),
-            },
-            None => Self { http, base_url: format!("{scheme}://{host}"), host: None },
+        let name = format!("{}.{}:{}", target.service(), target.namespace, target.port);
+        let host = HeaderValue::from_str(&name).ok();
+        let front = kubernetes.map(|client| Arc::new(Front::new(client.clone(), target)));
+        if let Some(address) = address {
+            let base_url = format!("{scheme}://{address}");
+            return Self { http, base_url, host, front, pinned: None };
         }
+        let is_named = target.is_tls && pools.secure.checks_host_name();
+        let pinned = host.filter(|_| !is_named).map(|host| (scheme, target.port, host));
+        Self { http, base_url: format!("{scheme}://{name}"), host: None, front, pinned }
+    }
+
+    /// Returns the URL and the `Host` of a call, unless it changes something and would not reach the cluster's own
+    /// JobManager.
+    async fn address(
+        &self,
+        call: &Call,
+        within: Duration,
+    ) -> Result<(Cow<'_, str>, Option<&HeaderValue>), Error> {
+        match (&self.front, &self.pinned) {
+            (Some(front), Some((scheme, port, host))) if !call.is_read() => {
+                let address = SocketAddr::new(front.address(call, within).await?, *port);
+                return Ok((format!("{scheme}://{address}").into(), Some(host)));
+            }
+            (Some(front), None) if !call.is_read() => front.check(call, within).await?,
+            _ => {}
+        }
+        Ok((Cow::from(&self.base_url), self.host.as_ref()))
     }
 
     pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
         let started = Instant::now();
         let http =
             self.http.as_ref().map_err(|problem| Error::Invalid { problem: problem.clone() })?;
-        let mut request = http
-            .request(call.method.clone(), format!("{}{}", self.base_url, call.path))
-            .timeout(within);
-        if let Some(host) = &self.host {
+        let (base_url, host) = self.address(call, within).await?;
+        let left = within.saturating_sub(started.elapsed());
+        let mut request =
+            http.request(call.method.clone(), format!("{base_url}{}", call.path)).timeout(left);
+        if let Some(host) = host {
             request = request.header(HOST, host);
         }
         let (content_type, body) = call.body()?;

@@ -3,6 +3,9 @@
 //! It passes on every verb and body; the permission is `services/proxy` with the verb `get`, `create` (POST), `update`
 //! (PUT), `patch` or `delete`. The API server's own responses are a `Status` object or text that begins
 //! `error trying to reach service`; Flink's never are.
+//!
+//! No Service is checked first: the API server asks for the permissions of whoever calls, and connects to endpoints of
+//! the Service, never to its `externalName`.
 
 use std::{fmt, time::Duration};
 

@@ -46,6 +46,11 @@ struct Files {
 }
 
 impl Secure {
+    /// Returns whether a certificate has to name the host.
+    pub(super) fn checks_host_name(&self) -> bool {
+        !self.ignores_host_name
+    }
+
     /// Creates connections that send `headers` and trust the authorities of `options` besides the system's.
     ///
     /// # Errors
