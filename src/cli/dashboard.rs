@@ -10,7 +10,7 @@ mod answers;
 mod autoscaler;
 mod config;
 mod figures;
-mod flink_ui;
+pub(super) mod flink_ui;
 mod job;
 mod known;
 mod life;

@@ -1,46 +1,50 @@
-//! `ui`: Flink's web interface on a local port.
+//! `ui`: Flink's web interface on a local port, with everything that it can do.
+//!
+//! A page of another site and other programs of this machine could use an open port, too. So it is served by the same
+//! door as in the console, which only lets in who has the token.
 
 use anyhow::Context;
 use clap::Args;
+use operator::http::Listener;
 use tokio::sync::mpsc;
 
-use super::args::Global;
-use super::deployment::{self, Deployment};
+use super::args::{FlinkAccess, Global};
+use super::dashboard::flink_ui::door::{Door, Mode};
 use super::failure::Failure;
 use super::printer::Printer;
-use super::{complete, wait};
-use clients::cluster::pods::{Role, label_selector};
-use clients::cluster::tunnel::{Destination, Tunnel};
-use config::options;
+use super::{complete, deployment, job_manager, signals, wait};
+use clients::flink::{Client, Deadlines};
 
-/// Port that is tried first: Flink's own.
-const PORT: u16 = 8081;
 /// Maximum number of errors waiting to be reported; further ones at the same time say the same.
 const TROUBLES_WAITING: usize = 16;
 
 /// Arguments of `ui`.
 #[derive(Args)]
 #[command(after_help = "\
-The port is only open locally, until Ctrl-C. The connection goes through the API server (permission: pods/portforward).
+The port is open on this machine only, until Ctrl-C, and the address contains a token: anyone who has it can do with the job
+what you can. A program sends it as a header: curl -H 'Authorization: Bearer TOKEN' http://127.0.0.1:PORT/jobs/overview
 
 Examples:
   kubectl flink ui orders
-  kubectl flink ui sessionjob/clicks --open     # at its job, in the browser")]
+  kubectl flink ui sessionjob/clicks --open     # at its job, in the browser
+  kubectl flink ui orders --port 8081           # on another machine: ssh -L 8081:127.0.0.1:8081 HOST, and open the address")]
 pub struct UiArgs {
     /// The FlinkDeployment; for sessionjob/NAME, the cluster it runs in
     #[arg(add = complete::deployments())]
     name: String,
-    /// Local port; default: 8081, or a free one if that is taken
-    #[arg(long, value_name = "NUMBER")]
-    port: Option<u16>,
+    /// Port on this machine; 0 selects a free one
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    port: u16,
     /// Open it in the browser
     #[arg(long)]
     open: bool,
+    #[command(flatten)]
+    access: FlinkAccess,
 }
 
 /// Opens the port and prints its address.
 pub async fn run(args: UiArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let UiArgs { name, port, open } = args;
+    let UiArgs { name, port, open, access } = args;
     let connection = global.connect().await?;
     let present = deployment::fetch(&connection, &name).await?;
     let cluster = deployment::cluster_of(&connection, &present).await?;
@@ -50,31 +54,28 @@ pub async fn run(args: UiArgs, global: &Global, printer: &Printer) -> anyhow::Re
             .hint(format!("see why: kubectl flink status {}", cluster.name()))
             .into());
     }
-    let config = cluster.reconciled_config();
-    let to = Destination {
-        namespace: cluster.namespace().to_owned(),
-        labels: label_selector(cluster.name(), Some(Role::JobManager)),
-        port: config.get(&options::REST_PORT)?,
-    };
-    let tunnel = open_port(port).await?;
-    let scheme = if config.get(&options::SSL_REST_ENABLED)? { "https" } else { "http" };
-    let url = format!("{scheme}://{}/{}", tunnel.address(), page(&present));
-    printer.line(&url)?;
+    let deadlines = Deadlines::default();
+    let client = job_manager::client(&connection, &cluster, access.flink_access, deadlines)?;
+    let (troubles, mut reported) = mpsc::channel(TROUBLES_WAITING);
+    let (door, listener) = open_port(port, client, Mode::Full { troubles }).await?;
+    let job = present.job_id().filter(|_| !present.is_session());
+    printer.line(door.address(job))?;
     printer.note("open until Ctrl-C");
-    if open && let Err(error) = show_in_browser(&url) {
-        printer.warning(format_args!("could not start a browser: {error:#}"));
+    if open && let Some(address) = door.address_once(job) {
+        show_in_browser(&address).unwrap_or_else(|error| {
+            printer.warning(format_args!("could not start a browser: {error:#}"));
+        });
     }
-    let (sender, mut troubles) = mpsc::channel(TROUBLES_WAITING);
-    let serving = tunnel.serve(connection.client, to, sender);
-    tokio::pin!(serving);
+    let serving = door.serve(listener);
+    let stopped = signals::asked_to_stop();
+    tokio::pin!(serving, stopped);
     let mut last = String::new();
     loop {
         tokio::select! {
             () = &mut serving => return Ok(()),
-            _ = tokio::signal::ctrl_c() => return Ok(()),
-            Some(trouble) = troubles.recv() => {
+            () = &mut stopped => return Ok(()),
+            Some(trouble) = reported.recv() => {
                 // Report repeated errors once; a browser keeps retrying.
-                let trouble = trouble.to_string();
                 if trouble != last {
                     printer.warning(&trouble);
                     last = trouble;
@@ -84,26 +85,16 @@ pub async fn run(args: UiArgs, global: &Global, printer: &Printer) -> anyhow::Re
     }
 }
 
-async fn open_port(port: Option<u16>) -> anyhow::Result<Tunnel> {
-    match port {
-        Some(port) => Tunnel::open(port).await.map_err(|error| {
-            Failure::new(format!("cannot listen on port {port}: {error}"))
-                .hint("leave out --port to use a free one")
-                .into()
-        }),
-        None => match Tunnel::open(PORT).await {
-            Ok(tunnel) => Ok(tunnel),
-            Err(_) => Tunnel::open(0).await.context("while opening a local port"),
-        },
-    }
-}
-
-/// Returns the interface's page of the job.
-fn page(present: &Deployment) -> String {
-    match present.job_id().filter(|_| !present.is_session()) {
-        Some(job_id) => format!("#/job/running/{job_id}/overview"),
-        None => String::new(),
-    }
+async fn open_port(
+    port: u16,
+    client: Client,
+    mode: Mode,
+) -> anyhow::Result<(std::sync::Arc<Door>, Listener)> {
+    Door::open(port, client, mode).await.map_err(|error| {
+        Failure::new(format!("{error} on this machine"))
+            .hint("leave out --port to use a free one")
+            .into()
+    })
 }
 
 /// Asks the desktop to open the URL.
@@ -124,24 +115,19 @@ pub(super) fn show_in_browser(url: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    #[test]
-    fn a_job_has_a_page_of_its_own() {
-        let with =
-            |spec| Deployment(json!({"spec": spec, "status": {"jobStatus": {"jobId": "abc"}}}));
-        assert_eq!(page(&with(json!({"job": {}}))), "#/job/running/abc/overview");
-        assert_eq!(page(&with(json!({}))), "", "a session cluster has many");
-    }
-
     #[tokio::test]
-    async fn a_port_that_is_taken_is_told_or_gone_round() {
-        let taken = Tunnel::open(0).await.unwrap();
-        let port = taken.address().port();
-        let error = open_port(Some(port)).await.err().unwrap();
-        assert!(error.to_string().starts_with(&format!("cannot listen on port {port}")), "{error}");
-        assert!(open_port(None).await.unwrap().address().ip().is_loopback());
+    async fn a_port_that_is_taken_is_told() {
+        let open = async |port| {
+            let client = Client::at("http://127.0.0.1:1", Deadlines::default()).unwrap();
+            let mode = Mode::ReadOnly { command: String::new() };
+            open_port(port, client, mode).await
+        };
+        let (_door, taken) = open(0).await.unwrap();
+        assert!(taken.address().unwrap().ip().is_loopback());
+        let port = taken.port().unwrap();
+        let error = open(port).await.err().unwrap().to_string();
+        assert!(error.starts_with(&format!("port {port} cannot be opened: ")), "{error}");
     }
 }

@@ -18,5 +18,6 @@ mod reference;
 mod signals;
 mod sql;
 mod transcripts;
+mod ui;
 mod upgrades;
 mod why;

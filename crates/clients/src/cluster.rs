@@ -20,7 +20,6 @@ pub mod pods;
 pub mod pulse;
 pub mod read;
 pub mod revisions;
-pub mod tunnel;
 pub mod users;
 pub mod webhooks;
 pub mod workload;

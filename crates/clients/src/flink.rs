@@ -59,6 +59,6 @@ pub mod sql_gateway;
 mod triggers;
 mod wire;
 
-pub use body::KnownFile;
-pub use client::{Client, Deadlines, Page, new_trigger_id};
+pub use body::{KnownFile, Stream, streamed};
+pub use client::{Client, Deadlines, Page, Passed, new_trigger_id};
 pub use error::{Effect, Error};

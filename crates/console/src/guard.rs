@@ -26,6 +26,8 @@ pub struct Guard {
     form: String,
     /// Whether people without access get nothing at all, not even assets.
     is_closed: bool,
+    /// Whether a program may show the token with each request.
+    admits_programs: bool,
 }
 
 impl fmt::Debug for Guard {
@@ -44,8 +46,11 @@ pub struct Asked<'a> {
     pub fetch_site: Option<&'a str>,
     pub fetch_mode: Option<&'a str>,
     pub cookie: Option<&'a str>,
-    /// Whether it may change something, because a form was sent.
+    pub authorization: Option<&'a str>,
+    /// Whether it may change something.
     pub is_write: bool,
+    /// Whether it is a GET. Browsers then do not name the origin if it is the page's own.
+    pub is_get: bool,
 }
 
 /// What happens to a request.
@@ -91,13 +96,20 @@ impl Guard {
             digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
         };
         let (session, form) = (derived("session"), derived("forms"));
-        Self { port, token, once: Mutex::new(Some(once)), session, form, is_closed: false }
+        let once = Mutex::new(Some(once));
+        Self { port, token, once, session, form, is_closed: false, admits_programs: false }
     }
 
     /// Gives nothing to those without access. For content that is not the program's own.
     #[must_use]
     pub fn closed(self) -> Self {
         Self { is_closed: true, ..self }
+    }
+
+    /// Lets in a program that sends the token as `Authorization: Bearer TOKEN`. A page of another site does not know it.
+    #[must_use]
+    pub fn for_programs(self) -> Self {
+        Self { admits_programs: true, ..self }
     }
 
     /// Returns the secret for the console's own forms.
@@ -133,15 +145,20 @@ impl Guard {
 
     /// Decides what happens to a request.
     pub fn judge(&self, asked: &Asked<'_>) -> Verdict {
-        let Asked { path, query, host, origin, fetch_site, fetch_mode, cookie, is_write } = *asked;
+        let Asked { path, query, host, origin, fetch_site, fetch_mode, .. } = *asked;
+        let Asked { cookie, authorization, is_write, is_get, .. } = *asked;
         let port = self.port;
         let Some(host) = host.filter(|host| {
             *host == format!("127.0.0.1:{port}") || *host == format!("localhost:{port}")
         }) else {
             return Verdict::Refuse(Refusal::Host);
         };
-        // Browsers send the origin of every form.
-        let is_own = origin.map_or(!is_write, |origin| origin == format!("http://{host}"));
+        let bearer = authorization.and_then(|given| given.strip_prefix("Bearer "));
+        let is_program =
+            self.admits_programs && bearer.is_some_and(|given| is_same(given, &self.token));
+        // Browsers send the origin of everything but a GET.
+        let may_omit = !is_write || is_program || (is_get && fetch_site == Some("same-origin"));
+        let is_own = origin.map_or(may_omit, |origin| origin == format!("http://{host}"));
         if !is_own {
             return Verdict::Refuse(Refusal::Site);
         }
@@ -160,7 +177,7 @@ impl Guard {
         }
         // Style, script and icon are part of the program, and the page that denies access needs them.
         let is_open = !self.is_closed && path.starts_with(crate::assets::PLACE);
-        if is_open || self.is_known(cookie.unwrap_or_default()) {
+        if is_open || is_program || self.is_known(cookie.unwrap_or_default()) {
             return Verdict::Answer;
         }
         Verdict::Refuse(Refusal::Token)
@@ -275,6 +292,49 @@ mod tests {
         let guard = guard();
         assert!(guard.is_own_form(guard.form()) && !guard.is_own_form(""));
         assert!(!guard.is_own_form(&guard.session), "who reads a cookie cannot make a form");
+    }
+
+    #[test]
+    fn what_changes_something_by_get_comes_from_an_own_page() {
+        let own = |it: &mut Asked<'_>| (it.is_write, it.is_get) = (true, true);
+        for site in [None, Some("none"), Some("same-site"), Some("cross-site")] {
+            let judged = judged(|it| {
+                own(it);
+                it.fetch_site = site;
+            });
+            assert_eq!(judged, Verdict::Refuse(Refusal::Site), "{site:?}");
+        }
+        let asked = |is_get| {
+            judged(|it| {
+                own(it);
+                (it.is_get, it.fetch_site) = (is_get, Some("same-origin"));
+            })
+        };
+        assert_eq!(asked(true), Verdict::Answer);
+        assert_eq!(asked(false), Verdict::Refuse(Refusal::Site), "browsers name this one's origin");
+    }
+
+    #[test]
+    fn a_program_shows_the_token_where_programs_are_let_in() {
+        let bearer = format!("Bearer {TOKEN}");
+        let host = Some("127.0.0.1:8880");
+        let authorization = Some(&*bearer);
+        let asked = Asked { path: "/x", host, authorization, is_write: true, ..Asked::default() };
+        let open = || guard().closed().for_programs();
+        assert_eq!(open().judge(&asked), Verdict::Answer);
+        assert_eq!(guard().judge(&asked), Verdict::Refuse(Refusal::Site));
+        let read = Asked { is_write: false, ..asked };
+        assert_eq!(guard().judge(&read), Verdict::Refuse(Refusal::Token));
+        for origin in ["null", "http://127.0.0.1:3000"] {
+            let foreign = Asked { origin: Some(origin), ..asked };
+            assert_eq!(open().judge(&foreign), Verdict::Refuse(Refusal::Site));
+        }
+        let foreign = Asked { fetch_site: Some("cross-site"), ..asked };
+        assert_eq!(open().judge(&foreign), Verdict::Refuse(Refusal::Site));
+        for wrong in [TOKEN, "Bearer ", "Bearer once", "Basic x"] {
+            let read = Asked { authorization: Some(wrong), ..read };
+            assert_eq!(open().judge(&read), Verdict::Refuse(Refusal::Token), "{wrong}");
+        }
     }
 
     #[test]

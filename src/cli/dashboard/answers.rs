@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION, ORIGIN,
-    REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION,
+    ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -284,7 +284,9 @@ pub(super) fn asked<'a>(method: &Method, uri: &'a Uri, headers: &'a HeaderMap) -
         fetch_site: text(HeaderName::from_static("sec-fetch-site")),
         fetch_mode: text(HeaderName::from_static("sec-fetch-mode")),
         cookie: text(COOKIE),
+        authorization: text(AUTHORIZATION),
         is_write: !method.is_safe(),
+        is_get: *method == Method::GET,
     }
 }
 

@@ -20,6 +20,9 @@ const NAMES: Grant = grant(&["list"], GROUP, DEPLOYMENTS).if_given();
 /// The permission to query the JobManager through the API server.
 const ASK_FLINK: Grant = grant(&["get"], "", "services").sub("proxy").if_given();
 const TELL_FLINK: Grant = grant(&["get", "create"], "", "services").sub("proxy");
+/// About `ui`, which sends everything that people do in a browser.
+const FORWARDED: &str = "the verb depends on what you do there; or `list` of pods, and `get` and `create` of \
+                         `pods/portforward`, by which jars are uploaded if it is allowed";
 const REVISIONS: Grant = grant(&["list"], "apps", "controllerrevisions");
 const PODS: Grant = grant(&["list"], "", "pods");
 const EVENTS: Grant = grant(&["list"], "", "events");
@@ -277,11 +280,7 @@ pub fn all() -> Vec<Needs> {
              need `list` of revisions, and `patch` and `delete` of the snapshots",
         ),
         needs("checkpoints", &[&NAMED, &[NAMES, grant(&["get"], "", "services").sub("proxy")]], ""),
-        needs(
-            "ui",
-            &[&NAMED, &[NAMES, PODS, grant(&["get", "create"], "", "pods").sub("portforward")]],
-            "",
-        ),
+        needs("ui", &[&NAMED, &[NAMES, TELL_FLINK]], FORWARDED),
         needs("rest", &[&NAMED, &[NAMES, TELL_FLINK]], "the verb depends on the HTTP method"),
         needs("logs", &[&NAMED, &[NAMES, PODS, grant(&["get"], "", "pods").sub("log")]], ""),
         needs(

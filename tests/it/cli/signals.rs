@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use http::Method;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::{NamedTempFile, TempDir};
 use testing::terminal::terminal;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::commands::{JOB_ID, flink};
 use super::sql::{Kubelet, READY, stage};
 use super::transcripts::kubeconfig;
 use crate::support::fake_cluster::FakeCluster;
@@ -26,8 +25,8 @@ use crate::support::program::program;
 const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
 /// A cluster with an address, and what is needed to reach it.
-struct World {
-    cluster: FakeCluster,
+pub(super) struct World {
+    pub(super) cluster: FakeCluster,
     gateway: FakeSqlGateway,
     kubeconfig: NamedTempFile,
     /// Where the program stores its own files.
@@ -35,7 +34,7 @@ struct World {
 }
 
 impl World {
-    async fn new(flink: String) -> Self {
+    pub(super) async fn new(flink: String) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let (cluster, gateway) = (stage(), FakeSqlGateway::start().await);
         let behind = Behind { flink, sql_gateway: gateway.address(), ..Behind::default() };
@@ -54,7 +53,7 @@ impl World {
     }
 
     /// Starts the program with output that can be read.
-    fn start(&self, words: &[&str]) -> Child {
+    pub(super) fn start(&self, words: &[&str]) -> Child {
         let mut command = self.program(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
@@ -70,19 +69,19 @@ impl World {
     }
 }
 
-fn send(child: &Child, signal: Signal) {
+pub(super) fn send(child: &Child, signal: Signal) {
     let pid = i32::try_from(child.id().expect("it runs")).unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
 /// Returns exit code and stderr of a program that is about to end.
-async fn ended(child: Child) -> (Option<i32>, String) {
+pub(super) async fn ended(child: Child) -> (Option<i32>, String) {
     let output = timeout(PATIENCE, child.wait_with_output()).await.expect("it ends").unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
 /// Returns the next lines of stdout.
-async fn lines(child: &mut Child, count: usize) -> Vec<String> {
+pub(super) async fn lines(child: &mut Child, count: usize) -> Vec<String> {
     // Whatever is buffered beyond them does not matter to these tests.
     let mut all = BufReader::new(child.stdout.as_mut().unwrap()).lines();
     let mut lines = Vec::new();
@@ -207,38 +206,4 @@ async fn a_person_stops_a_statement_and_not_the_session() {
     assert!(status.success(), "{status}");
     assert_eq!(world.gateway.statements(), ["SELECT endless", "SHOW TABLES"]);
     world.is_tidy(1);
-}
-
-#[tokio::test]
-async fn the_web_interface_is_on_a_port_until_ctrl_c() {
-    let (_flink, address) = flink().await;
-    let world = World::new(address).await;
-    let pod = |is_ready: &str| {
-        json!({"apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": "wordcount-0", "namespace": "default",
-                "labels": {"app": "wordcount", "component": "jobmanager"}},
-            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": is_ready}]}})
-    };
-    world.cluster.insert(pod("False"));
-    let mut child = world.start(&["ui", "wordcount", "--port", "0"]);
-    let url = lines(&mut child, 1).await.remove(0);
-    let (base, page) = url.split_once("/#").unwrap();
-    assert!(base.starts_with("http://127.0.0.1:"), "{url}");
-    assert_eq!(page, format!("/job/running/{JOB_ID}/overview"));
-    let ask = || {
-        let client = reqwest::Client::new().get(format!("{base}/overview"));
-        // The fake plays many clusters and selects one by this header.
-        client.header("host", "wordcount-rest.default").send()
-    };
-    ask().await.expect_err("no pod is ready");
-    world.cluster.insert(pod("True"));
-    let answer: Value = serde_json::from_str(&ask().await.unwrap().text().await.unwrap()).unwrap();
-    assert_eq!(answer["jobs-running"], 1, "{answer}");
-    send(&child, Signal::INT);
-    let (code, error) = ended(child).await;
-    assert_eq!(code, Some(0), "{error}");
-    let trouble = "no pod with labels `app=wordcount,component=jobmanager` is ready";
-    assert_eq!(error.lines().next(), Some("open until Ctrl-C"), "{error}");
-    assert_eq!(error.matches(trouble).count(), 1, "{error}");
-    assert_eq!(world.cluster.writes(), []);
 }

@@ -18,9 +18,10 @@ use std::{
 };
 
 use http::HeaderMap;
+use tokio::time::{Instant, timeout};
 
 use super::{
-    client::{Answer, Call, Client, Deadlines},
+    client::{Answer, Call, Client, Deadlines, Page, Payload},
     error::Error,
     triggers::Triggers,
 };
@@ -34,7 +35,9 @@ mod proxy;
 mod secure;
 
 /// Maximum size of a response in bytes. `/jobs/overview` of 10,000 session jobs takes 4 MiB.
-const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub(super) const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Size in bytes of bodies that may be in memory without waiting for a turn.
+const SMALL_BYTES_MAX: u64 = 1 << 20;
 
 /// Maximum time to connect to an endpoint.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
@@ -322,7 +325,51 @@ impl Fallback {
     }
 }
 
+impl Fallback {
+    async fn pass(&self, call: &Call, within: Duration) -> Result<Page, Error> {
+        let Self { proxy, forward, is_forwarding } = self;
+        if is_forwarding.load(Ordering::Relaxed) {
+            return forward.pass(call, within).await;
+        }
+        // A streamed body can be sent only once, and the proxy would hold it in memory.
+        if matches!(call.payload, Payload::Stream { .. }) && !forward.is_tls() {
+            return match forward.pass(call, within).await {
+                // It has not been taken.
+                Err(Error::Forbidden { .. }) => proxy.pass(call, within).await,
+                other => other,
+            };
+        }
+        let refusal = match proxy.pass(call, within).await {
+            Err(error @ Error::Forbidden { .. }) => error,
+            other => return other,
+        };
+        match forward.pass(call, within).await {
+            Err(Error::Forbidden { .. }) => Err(refusal),
+            other => {
+                is_forwarding.store(true, Ordering::Relaxed);
+                other
+            }
+        }
+    }
+}
+
 impl Route {
+    /// Passes a request on. The head of the response must come within `within`.
+    pub(super) async fn pass(&self, call: &Call, within: Duration) -> Result<Page, Error> {
+        match self {
+            Self::Direct(direct) => {
+                let started = Instant::now();
+                timeout(within, direct.pass(call, within)).await.unwrap_or_else(|_| {
+                    let (request, after) = (call.name(), started.elapsed());
+                    Err(Error::Timeout { request, after, sent_maybe: true })
+                })
+            }
+            Self::Proxy(proxy) => proxy.pass(call, within).await,
+            Self::PortForward(forward) => forward.pass(call, within).await,
+            Self::ProxyElsePortForward(fallback) => fallback.pass(call, within).await,
+        }
+    }
+
     pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
         match self {
             Self::Direct(direct) => direct.exchange(call, within).await,

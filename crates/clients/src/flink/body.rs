@@ -1,12 +1,16 @@
-//! Bodies of requests: in memory, or with a file that is read while it is sent.
+//! Bodies of requests: in memory, with a file that is read while it is sent, or passed on from elsewhere.
 
 use std::collections::VecDeque;
-use std::io;
+use std::error::Error;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::{fmt, io};
 
 use bytes::Bytes;
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Frame, SizeHint};
 use sha2::{Digest, Sha256};
 use tokio::fs::File;
@@ -31,11 +35,41 @@ pub(super) enum Part {
     File(KnownFile),
 }
 
+/// A body that somebody else sends.
+pub type Stream = UnsyncBoxBody<Bytes, io::Error>;
+
+/// Returns a body that is passed on.
+pub fn streamed<B>(body: B) -> Stream
+where
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    body.map_err(io::Error::other).boxed_unsync()
+}
+
+/// A stream, which can be sent once.
+#[derive(Clone)]
+pub(super) struct Once(Arc<Mutex<Option<Stream>>>);
+
+impl Once {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self(Arc::new(Mutex::new(Some(stream))))
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Once")
+    }
+}
+
 /// The body of one request.
 #[derive(Default)]
 pub(super) struct Body {
     parts: VecDeque<Reading>,
     left: u64,
+    /// Instead of parts. In a mutex because a request must be `Sync`.
+    stream: Option<Mutex<Stream>>,
 }
 
 enum Reading {
@@ -52,6 +86,17 @@ struct ReadFile {
 }
 
 impl Body {
+    /// Takes the stream. `None` if it was taken before.
+    pub(super) fn stream(of: &Once) -> Option<Self> {
+        let stream = of.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Self { stream: Some(Mutex::new(stream)), ..Self::default() })
+    }
+
+    fn of_stream<T>(&self, get: impl FnOnce(&Stream) -> T) -> Option<T> {
+        let stream = self.stream.as_ref()?;
+        Some(get(&stream.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
     /// Opens the files of the parts.
     pub(super) fn open(parts: &[Part]) -> io::Result<Self> {
         let mut body = Self::default();
@@ -112,6 +157,10 @@ impl hyper::body::Body for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let body = self.get_mut();
+        if let Some(stream) = &mut body.stream {
+            let stream = stream.get_mut().unwrap_or_else(PoisonError::into_inner);
+            return Pin::new(stream).poll_frame(context);
+        }
         while let Some(part) = body.parts.front_mut() {
             let read = match part {
                 Reading::Bytes(bytes) if bytes.is_empty() => None,
@@ -134,10 +183,11 @@ impl hyper::body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.of_stream(hyper::body::Body::is_end_stream).unwrap_or(self.left == 0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        self.of_stream(hyper::body::Body::size_hint)
+            .unwrap_or_else(|| SizeHint::with_exact(self.left))
     }
 }

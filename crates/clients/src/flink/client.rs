@@ -6,12 +6,14 @@ use backon::{ExponentialBuilder, Retryable};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
 
 use super::{
-    access::{Route, direct},
-    body::{Body, Part},
+    access::{ANSWER_BYTES_MAX, Route, direct, direct::innermost},
+    body::{Body, Once, Part, Stream, streamed},
     error::Error,
     patience,
     triggers::Triggers,
@@ -96,14 +98,57 @@ pub(super) enum Payload {
     Empty,
     Json(Bytes),
     Multipart { content_type: String, parts: Vec<Part> },
+    Stream { content_type: Option<String>, stream: Once },
 }
 
-/// What a JobManager returns at a path, with any status.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// A request that is passed on to a JobManager.
+#[derive(Debug)]
+pub struct Passed {
+    pub method: Method,
+    /// Encoded path and query, starting with `/`.
+    pub path: String,
+    pub content_type: Option<String>,
+    pub body: Stream,
+}
+
+/// What a JobManager returns, with any status. The body is read while it is passed on.
+#[derive(Debug)]
 pub struct Page {
     pub status: u16,
     pub content_type: Option<String>,
-    pub body: Vec<u8>,
+    pub body: Stream,
+}
+
+impl Page {
+    pub(super) fn new(response: http::Response<Stream>) -> Self {
+        let (parts, body) = response.into_parts();
+        let content_type = Answer::content_type(&parts.headers);
+        Self { status: parts.status.as_u16(), content_type, body }
+    }
+
+    /// Reads the body within the limit.
+    pub(super) async fn read(self, call: &Call) -> Result<Answer, Error> {
+        let Self { status, content_type, body } = self;
+        match Limited::new(body, ANSWER_BYTES_MAX).collect().await {
+            Ok(body) => Ok(Answer { status, content_type, body: body.to_bytes().into() }),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(Error::TooLarge { request: call.name(), limit: ANSWER_BYTES_MAX })
+            }
+            Err(error) => Err(Error::Disconnected {
+                request: call.name(),
+                problem: innermost(error.as_ref()),
+                source: Some(error),
+            }),
+        }
+    }
+}
+
+impl From<Answer> for Page {
+    fn from(answer: Answer) -> Self {
+        let Answer { status, content_type, body } = answer;
+        let body = streamed(Full::new(Bytes::from(body)));
+        Self { status, content_type, body }
+    }
 }
 
 /// A response with any status, and a body within the limit.
@@ -157,6 +202,12 @@ impl Call {
                 (Some("application/json"), opened(&[Part::Bytes(body.clone())])?)
             }
             Payload::Multipart { content_type, parts } => (Some(content_type), opened(parts)?),
+            Payload::Stream { content_type, stream } => {
+                let body = Body::stream(stream).ok_or_else(|| Error::Invalid {
+                    problem: format!("body of `{}` can be sent only once", self.name()),
+                })?;
+                (content_type.as_deref(), body)
+            }
         })
     }
 
@@ -234,13 +285,21 @@ impl Client {
         self.send(call, self.deadlines.request).await
     }
 
-    /// Returns what a GET of this path returns, unparsed: a page or a file of Flink's own web interface. Responses of
-    /// an API server in between are errors.
-    pub async fn page(&self, path: String) -> Result<Page, Error> {
-        let call = Call::new(Method::GET, path);
-        let Answer { status, content_type, body } =
-            self.exchange(&call, self.deadlines.request).await?;
-        Ok(Page { status, content_type, body })
+    /// Passes a request on and returns the response, for a proxy in front of Flink's own web interface. Both bodies are
+    /// streamed. The head of the response must come within `within`. Responses of an API server in between are errors.
+    pub async fn pass(&self, request: Passed, within: Duration) -> Result<Page, Error> {
+        let Passed { method, path, content_type, body } = request;
+        let payload = match body.size_hint().exact() {
+            Some(0) => Payload::Empty,
+            _ => Payload::Stream { content_type, stream: Once::new(body) },
+        };
+        let call = Call { method, path, payload };
+        let passing = self.counted(&call, Box::pin(self.route.pass(&call, within)), |it| it.status);
+        if call.method == Method::GET {
+            return passing.await;
+        }
+        let deposed = |closed| Error::Deposed { request: call.name(), closed };
+        self.fence.guard(passing).await.map_err(deposed)?
     }
 
     /// Makes the call and parses its successful response as `T`.
@@ -256,10 +315,20 @@ impl Client {
 
     /// Sends one request and counts it.
     async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
+        let exchange = Box::pin(self.route.exchange(call, within));
+        self.counted(call, exchange, |answer| answer.status).await
+    }
+
+    async fn counted<T>(
+        &self,
+        call: &Call,
+        answer: impl Future<Output = Result<T, Error>>,
+        status: impl Fn(&T) -> u16,
+    ) -> Result<T, Error> {
         let asked = fence::now();
         self.traffic.asked(call.method.as_str(), asked);
-        let answer = self.route.exchange(call, within).await;
-        let (code, now) = (answer.as_ref().ok().map(|answer| answer.status), fence::now());
+        let answer = answer.await;
+        let (code, now) = (answer.as_ref().ok().map(status), fence::now());
         self.traffic.answered(code, now.saturating_sub(asked), now);
         answer
     }

@@ -17,7 +17,8 @@ use super::front::Front;
 use super::secure::Secure;
 use super::{ANSWER_BYTES_MAX, CONNECT_DEADLINE, Options, POOL_IDLE, Target};
 use crate::flink::{
-    client::{Answer, Call},
+    body::streamed,
+    client::{Answer, Call, Page, Payload},
     error::{BoxError, Error},
 };
 
@@ -180,21 +181,10 @@ impl Direct {
 
     pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
         let started = Instant::now();
-        let http =
-            self.http.as_ref().map_err(|problem| Error::Invalid { problem: problem.clone() })?;
-        let (base_url, host) = self.address(call, within).await?;
-        let left = within.saturating_sub(started.elapsed());
-        let mut request =
-            http.request(call.method.clone(), format!("{base_url}{}", call.path)).timeout(left);
-        if let Some(host) = host {
-            request = request.header(HOST, host);
-        }
-        let (content_type, body) = call.body()?;
-        if let Some(content_type) = content_type {
-            request = request.header(CONTENT_TYPE, content_type).body(reqwest::Body::wrap(body));
-        }
         let fail = |error| failure(call, error, started.elapsed());
-        let mut response = request.send().await.map_err(fail)?;
+        let request = self.request(call, within).await?;
+        let left = within.saturating_sub(started.elapsed());
+        let mut response = request.timeout(left).send().await.map_err(fail)?;
         let status = response.status().as_u16();
         let content_type = Answer::content_type(response.headers());
         let mut body = Vec::new();
@@ -205,6 +195,37 @@ impl Direct {
             body.extend_from_slice(&chunk);
         }
         Ok(Answer { status, content_type, body })
+    }
+
+    /// Passes a request on. The body of the response is not read yet, and has no deadline.
+    pub(super) async fn pass(&self, call: &Call, within: Duration) -> Result<Page, Error> {
+        let started = Instant::now();
+        let response = self.request(call, within).await?.send().await;
+        let response = response.map_err(|error| failure(call, error, started.elapsed()))?;
+        let response = http::Response::<reqwest::Body>::from(response);
+        Ok(Page::new(response.map(streamed)))
+    }
+
+    async fn request(
+        &self,
+        call: &Call,
+        within: Duration,
+    ) -> Result<reqwest::RequestBuilder, Error> {
+        let http =
+            self.http.as_ref().map_err(|problem| Error::Invalid { problem: problem.clone() })?;
+        let (base_url, host) = self.address(call, within).await?;
+        let mut request = http.request(call.method.clone(), format!("{base_url}{}", call.path));
+        if let Some(host) = host {
+            request = request.header(HOST, host);
+        }
+        if matches!(call.payload, Payload::Empty) {
+            return Ok(request);
+        }
+        let (content_type, body) = call.body()?;
+        if let Some(content_type) = content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        Ok(request.body(reqwest::Body::wrap(body)))
     }
 
     /// Returns whether the port accepts a connection.
@@ -262,7 +283,7 @@ fn with_way_out(problem: String) -> String {
 const CIPHERS: &str = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384";
 
 /// Returns the innermost cause, which is the meaningful one ("Connection refused").
-pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+pub(in crate::flink) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderValue, Request, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
@@ -23,10 +23,10 @@ use kube::{
 };
 use tokio::time::Instant;
 
-use super::{ANSWER_BYTES_MAX, POOL_IDLE, PodPort, Target, direct::innermost};
+use super::{POOL_IDLE, PodPort, SMALL_BYTES_MAX, Target, direct::innermost};
 use crate::flink::{
-    body::Body,
-    client::{Answer, Call},
+    body::{Body, streamed},
+    client::{Answer, Call, Page},
     error::{Error, excerpt},
 };
 
@@ -48,6 +48,10 @@ impl fmt::Debug for PortForward {
 }
 
 impl PortForward {
+    pub(super) fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
     pub(super) fn new(kubernetes: kube::Client, target: &Target, headers: &HeaderMap) -> Self {
         let host = format!("{}.{}:{}", target.service(), target.namespace, target.port);
         let mut headers = headers.clone();
@@ -79,6 +83,35 @@ impl PortForward {
     }
 
     pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
+        self.in_time(call, within, async |sent| {
+            let (page, connection) = self.send(call, sent).await?;
+            let answer = page.read(call).await?;
+            self.keep(connection);
+            Ok(answer)
+        })
+        .await
+    }
+
+    /// Passes a request on. The connection of a long response ends with it.
+    pub(super) async fn pass(&self, call: &Call, within: Duration) -> Result<Page, Error> {
+        self.in_time(call, within, async |sent| {
+            let (page, connection) = self.send(call, sent).await?;
+            if page.body.size_hint().upper().is_none_or(|size| size > SMALL_BYTES_MAX) {
+                return Ok(page);
+            }
+            let answer = page.read(call).await?;
+            self.keep(connection);
+            Ok(answer.into())
+        })
+        .await
+    }
+
+    async fn in_time<T>(
+        &self,
+        call: &Call,
+        within: Duration,
+        sending: impl AsyncFnOnce(&AtomicBool) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         if self.is_tls {
             return Err(Error::Invalid {
                 problem: "a port-forward to a REST endpoint with TLS is not supported: \
@@ -88,25 +121,22 @@ impl PortForward {
         }
         let started = Instant::now();
         let sent = AtomicBool::new(false);
-        let sending = self.send(call, &sent);
-        tokio::time::timeout(within, sending).await.unwrap_or_else(|_| {
+        tokio::time::timeout(within, sending(&sent)).await.unwrap_or_else(|_| {
             let sent_maybe = sent.load(Ordering::Relaxed);
             Err(Error::Timeout { request: call.name(), after: started.elapsed(), sent_maybe })
         })
     }
 
-    async fn send(&self, call: &Call, sent: &AtomicBool) -> Result<Answer, Error> {
-        let (content_type, body) = call.body()?;
-        let mut request = Request::builder().method(call.method.clone()).uri(&call.path);
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
-        }
-        if let Some(content_type) = content_type {
-            request = request.header(header::CONTENT_TYPE, content_type);
-        }
-        let request = request
-            .body(body)
-            .map_err(|error| Error::Invalid { problem: format!("`{}`: {error}", call.name()) })?;
+    fn keep(&self, connection: SendRequest<Body>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        *idle = Some((connection, Instant::now()));
+    }
+
+    async fn send(
+        &self,
+        call: &Call,
+        sent: &AtomicBool,
+    ) -> Result<(Page, SendRequest<Body>), Error> {
         let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let usable = match kept {
             Some((mut kept, since)) if since.elapsed() < POOL_IDLE => {
@@ -118,6 +148,18 @@ impl PortForward {
             Some(usable) => usable,
             None => self.connect(call).await?,
         };
+        // Taken only now: without a connection the body can still go another way.
+        let (content_type, body) = call.body()?;
+        let mut request = Request::builder().method(call.method.clone()).uri(&call.path);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        if let Some(content_type) = content_type {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let request = request
+            .body(body)
+            .map_err(|error| Error::Invalid { problem: format!("`{}`: {error}", call.name()) })?;
         sent.store(true, Ordering::Relaxed);
         let broken = |error: hyper::Error| {
             let request = call.name();
@@ -130,23 +172,8 @@ impl PortForward {
             }
         };
         let response = connection.send_request(request).await.map_err(broken)?;
-        let status = response.status().as_u16();
-        let content_type = Answer::content_type(response.headers());
-        match Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await {
-            Ok(body) => {
-                let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-                *idle = Some((connection, Instant::now()));
-                Ok(Answer { status, content_type, body: body.to_bytes().into() })
-            }
-            Err(error) if error.is::<LengthLimitError>() => {
-                Err(Error::TooLarge { request: call.name(), limit: ANSWER_BYTES_MAX })
-            }
-            Err(error) => Err(Error::Disconnected {
-                request: call.name(),
-                problem: innermost(error.as_ref()),
-                source: Some(error),
-            }),
-        }
+        let response = response.map(streamed);
+        Ok((Page::new(response), connection))
     }
 
     /// Opens a new connection to a ready pod.

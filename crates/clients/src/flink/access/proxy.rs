@@ -10,20 +10,19 @@
 use std::{fmt, time::Duration};
 
 use http::{HeaderMap, Request, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::{ANSWER_BYTES_MAX, Target, direct::innermost};
+use super::{SMALL_BYTES_MAX, Target, direct::innermost};
 use crate::flink::{
-    client::{Answer, Call},
+    body::streamed,
+    client::{Answer, Call, Page},
     error::{Error, excerpt},
     wire,
 };
 
-/// Size in bytes of bodies that are sent without a turn.
-const SMALL_BYTES_MAX: u64 = 1 << 20;
 /// Turns of larger bodies.
 static LARGE: Semaphore = Semaphore::const_new(2);
 
@@ -56,19 +55,35 @@ impl Proxy {
     }
 
     pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
-        let started = Instant::now();
-        let answered = tokio::time::timeout(within, self.send(call)).await.unwrap_or_else(|_| {
-            let after = started.elapsed();
-            Err(Error::Timeout { request: call.name(), after, sent_maybe: true })
-        });
-        let answer = answered?;
-        match own_words(&answer) {
-            Some((code, message)) => Err(sort(call, code, message)),
-            None => Ok(answer),
-        }
+        self.in_time(call, within, async { answered(call, self.send(call).await?).await }).await
     }
 
-    async fn send(&self, call: &Call) -> Result<Answer, Error> {
+    /// Passes a request on. Only errors are read here, because the API server makes some of them.
+    pub(super) async fn pass(&self, call: &Call, within: Duration) -> Result<Page, Error> {
+        self.in_time(call, within, async {
+            let page = self.send(call).await?;
+            if (200..300).contains(&page.status) {
+                return Ok(page);
+            }
+            Ok(answered(call, page).await?.into())
+        })
+        .await
+    }
+
+    async fn in_time<T>(
+        &self,
+        call: &Call,
+        within: Duration,
+        sending: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let started = Instant::now();
+        tokio::time::timeout(within, sending).await.unwrap_or_else(|_| {
+            let after = started.elapsed();
+            Err(Error::Timeout { request: call.name(), after, sent_maybe: true })
+        })
+    }
+
+    async fn send(&self, call: &Call) -> Result<Page, Error> {
         let (content_type, body) = call.body()?;
         // kube only sends bodies that are in memory, so few of them are sent at a time.
         let _turn = match body.size_hint().exact() {
@@ -92,19 +107,16 @@ impl Proxy {
             .body(kube::client::Body::from(body))
             .map_err(|error| Error::Invalid { problem: format!("`{}`: {error}", call.name()) })?;
         let response = self.kubernetes.send(request).await.map_err(|error| lost(call, error))?;
-        let status = response.status().as_u16();
-        let content_type = Answer::content_type(response.headers());
-        match Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await {
-            Ok(body) => Ok(Answer { status, content_type, body: body.to_bytes().into() }),
-            Err(error) if error.is::<LengthLimitError>() => {
-                Err(Error::TooLarge { request: call.name(), limit: ANSWER_BYTES_MAX })
-            }
-            Err(error) => Err(Error::Disconnected {
-                request: call.name(),
-                problem: innermost(error.as_ref()),
-                source: Some(error),
-            }),
-        }
+        Ok(Page::new(response.map(streamed)))
+    }
+}
+
+/// Reads a response. Those of the API server itself are errors.
+async fn answered(call: &Call, page: Page) -> Result<Answer, Error> {
+    let answer = page.read(call).await?;
+    match own_words(&answer) {
+        Some((code, message)) => Err(sort(call, code, message)),
+        None => Ok(answer),
     }
 }
 
