@@ -227,6 +227,7 @@ fn findings(
                 namespace,
                 spec: &resource.spec,
                 last_reconciled: None,
+                last_ingress: None,
                 operator,
             };
             validation::blue_green::find(&input)

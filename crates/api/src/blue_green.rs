@@ -127,6 +127,22 @@ impl Colour {
         format!("{resource}-{}", self.name())
     }
 
+    /// Returns the spec of the child of this colour, with its own host for its Ingress.
+    #[must_use]
+    pub fn spec_of_child(self, template: &FlinkDeploymentSpec) -> FlinkDeploymentSpec {
+        let mut spec = template.clone();
+        let host = spec.ingress.as_mut().and_then(|ingress| ingress.template.as_mut());
+        if let Some(host) = host {
+            host.insert_str(0, &self.host_prefix());
+        }
+        spec
+    }
+
+    /// Returns how the host of a child's Ingress starts.
+    pub fn host_prefix(self) -> String {
+        format!("{}-", self.name())
+    }
+
     /// Returns the state in which the child of this colour serves.
     pub fn active(self) -> BlueGreenState {
         match self {
@@ -237,6 +253,12 @@ impl BlueGreenStatus {
     pub fn recorded_template(&self) -> Option<FlinkDeploymentSpec> {
         let stored: Value = serde_json::from_str(self.last_reconciled_spec.as_deref()?).ok()?;
         serde_json::from_value(stored.pointer("/spec/template/spec")?.clone()).ok()
+    }
+
+    /// Returns the recorded `spec.ingress`.
+    pub fn recorded_ingress(&self) -> Option<IngressSpec> {
+        let stored: Value = serde_json::from_str(self.last_reconciled_spec.as_deref()?).ok()?;
+        serde_json::from_value(stored.pointer("/spec/ingress")?.clone()).ok()
     }
 
     /// Returns whether the target will serve in any case: it was ready, and its abort deadline has been removed.

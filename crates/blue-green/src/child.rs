@@ -45,7 +45,7 @@ pub fn child(
         owner_references: Some(vec![owner]),
         ..ObjectMeta::default()
     };
-    let mut spec = coloured(spec, colour);
+    let mut spec = colour.spec_of_child(spec);
     if let (Some(job), Some(path)) = (&mut spec.job, path) {
         job.initial_savepoint_path = Some(path.to_owned());
     }
@@ -93,16 +93,6 @@ pub(crate) fn is_without_savepoint(spec: &FlinkDeploymentSpec) -> bool {
     own.contains(option.key()) && own.get(&option) == Ok(false)
 }
 
-/// Returns the spec for the child of this colour, with its own host for its Ingress.
-fn coloured(spec: &FlinkDeploymentSpec, colour: Colour) -> FlinkDeploymentSpec {
-    let mut spec = spec.clone();
-    let template = spec.ingress.as_mut().and_then(|ingress| ingress.template.as_mut());
-    if let Some(template) = template {
-        *template = prefix(colour) + template;
-    }
-    spec
-}
-
 /// Turns the spec of a child of this colour back into that of the template, without the state that it was started from.
 pub fn to_template(spec: &mut Value, colour: Colour) {
     if let Some(Value::String(template)) = spec.pointer_mut("/ingress/template") {
@@ -113,14 +103,9 @@ pub fn to_template(spec: &mut Value, colour: Colour) {
     }
 }
 
-/// Returns the prefix of the host of a child's Ingress.
-fn prefix(colour: Colour) -> String {
-    format!("{}-", colour.name())
-}
-
 /// Removes the colour from the host of a child's Ingress.
 fn uncolour(template: &mut String, colour: Colour) {
-    if let Some(plain) = template.strip_prefix(&prefix(colour)) {
+    if let Some(plain) = template.strip_prefix(&colour.host_prefix()) {
         *template = plain.to_owned();
     }
 }

@@ -42,7 +42,7 @@ pub fn deploy_config(
     generation: i64,
 ) -> Result<FlinkConfig, InvalidValue> {
     let mut config = operator.defaults(&id.namespace, spec.flink_version);
-    config.overlay(&FlinkConfig::flatten(&spec.flink_configuration));
+    config.overlay(&own_options(spec));
     derive(&mut config, id, spec, upgrade_mode)?;
     let mut annotations = config.find(&options::JOB_MANAGER_ANNOTATIONS)?.unwrap_or_default();
     let _previous = annotations.insert(GENERATION_ANNOTATION.to_owned(), generation.to_string());
@@ -62,7 +62,7 @@ pub fn observe_config(
     let mut from_deployed = FlinkConfig::flatten(&deployed.flink_configuration);
     from_deployed.retain(|key| !is_for_operator(key));
     config.overlay(&from_deployed);
-    let current_options = FlinkConfig::flatten(&current.flink_configuration);
+    let current_options = own_options(current);
     let mut from_current = current_options.clone();
     from_current.retain(is_for_operator);
     config.overlay(&from_current);
@@ -71,6 +71,16 @@ pub fn observe_config(
     }
     derive(&mut config, id, deployed, current.job.as_ref().map(|job| job.upgrade_mode))?;
     Ok(config)
+}
+
+/// Returns the options that a resource sets and that count. It may go without an Ingress, and not demand one from an
+/// operator that creates none.
+fn own_options(spec: &FlinkDeploymentSpec) -> FlinkConfig {
+    let mut own = FlinkConfig::flatten(&spec.flink_configuration);
+    if own.get(&options::INGRESS_MANAGE) != Ok(false) {
+        own.retain(|key| key != options::INGRESS_MANAGE.key());
+    }
+    own
 }
 
 /// Returns whether a key controls the operator or its autoscaler and never reaches Flink.

@@ -146,6 +146,11 @@ fn route(
     })
 }
 
+/// Returns the host that a template stands for; `None` for any host.
+pub fn host(template: &str, name: &str, namespace: &str) -> Option<String> {
+    host_and_path(&fill(template, name, namespace)).0
+}
+
 /// Fills in name and namespace; the placeholders are not case-sensitive.
 fn fill(template: &str, name: &str, namespace: &str) -> String {
     let mut filled = String::new();

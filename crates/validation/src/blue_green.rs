@@ -3,7 +3,7 @@
 use api::blue_green::{
     Colour, FlinkBlueGreenDeployment, FlinkBlueGreenDeploymentSpec, TransitionMode,
 };
-use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec, IngressSpec};
 use api::job::UpgradeMode;
 use api::status::DeploymentStatus;
 use config::option::ConfigOption;
@@ -12,7 +12,7 @@ use config::{FlinkConfig, OperatorConfig, options};
 
 use super::deployment::check_redeploy;
 use super::extension::subject::Subject;
-use super::{Finding, Rule, ValidationInput, Violation, is_blank};
+use super::{Finding, Rule, ValidationInput, Violation, ingress, is_blank};
 
 /// Input for the validation of a `FlinkBlueGreenDeployment`.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,8 @@ pub struct BlueGreenInput<'a> {
     pub spec: &'a FlinkBlueGreenDeploymentSpec,
     /// The recorded spec of its template.
     pub last_reconciled: Option<&'a FlinkDeploymentSpec>,
+    /// The recorded `spec.ingress`.
+    pub last_ingress: Option<&'a IngressSpec>,
     pub operator: &'a OperatorConfig,
 }
 
@@ -54,6 +56,13 @@ pub fn find(input: &BlueGreenInput<'_>) -> Vec<Finding> {
         let message = "must be set, such as `{{name}}.{{namespace}}.flink.example.com`";
         found.push(Rule::IngressTemplate.found("spec.ingress.template", message));
     }
+    let (ingress, last) = (input.spec.ingress.as_ref(), input.last_ingress);
+    found.extend(ingress::check(
+        (input.name, input.namespace),
+        ingress,
+        last,
+        &input.operator.base,
+    ));
     found.extend(of_redeploy(input, template));
     found.extend(of_state(input, template));
     found.extend(of_children(input, template));
@@ -110,14 +119,14 @@ fn of_state(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Vec<F
     found
 }
 
-/// Checks both children; violations of both are reported once.
+/// Checks both children as new ones, which the next transition makes them; violations of both are reported once.
 fn of_children(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
     for colour in Colour::ALL {
         let child = super::find(&ValidationInput {
             name: &colour.child_of(input.name),
             namespace: input.namespace,
-            spec: template,
+            spec: &colour.spec_of_child(template),
             last_reconciled: None,
             operator: input.operator,
         });
@@ -139,4 +148,44 @@ fn in_template(finding: Finding) -> Finding {
     let path =
         path.strip_prefix("spec.").map(|rest| format!("spec.template.spec.{rest}")).unwrap_or(path);
     Finding { rule, violation: Violation { path, message } }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_child_of_the_next_transition_is_a_new_resource() {
+        let found = |host: &str, allowed: &str| {
+            let ingress = json!({"template": host});
+            let spec = json!({"template": {"spec": {
+                "image": "flink:1.20", "flinkVersion": "v1_20", "serviceAccount": "flink",
+                "jobManager": {"resource": {"memory": "1g", "cpu": 1}},
+                "taskManager": {"resource": {"memory": "1g", "cpu": 1}},
+                "job": {"jarURI": "local:///opt/a.jar", "parallelism": 1},
+                "ingress": ingress,
+            }}, "ingress": ingress});
+            let spec: FlinkBlueGreenDeploymentSpec = serde_json::from_value(spec).unwrap();
+            let last = spec.template.as_ref().unwrap().spec.clone();
+            let option = options::INGRESS_ALLOWED_HOSTS.key();
+            let found = find(&BlueGreenInput {
+                name: "orders",
+                namespace: "shop",
+                spec: &spec,
+                last_reconciled: last.as_ref(),
+                last_ingress: spec.ingress.as_ref(),
+                operator: &OperatorConfig::new([(option, allowed)].into_iter().collect()),
+            });
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(found("{{name}}.shop.test", "shop.test"), [""; 0]);
+        // The resource had it before; its next child has not.
+        let [refused] = &*found("{{name}}.shop.test", "example.com") else { panic!("one") };
+        assert!(refused.starts_with("spec.template.spec.ingress.template: host `"), "{refused}");
+        // The host of a child has its colour.
+        let [refused] = &*found("shop.test/flink", "shop.test") else { panic!("one") };
+        assert!(refused.contains("host `blue-shop.test` is not below"), "{refused}");
+    }
 }

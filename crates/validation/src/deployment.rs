@@ -15,8 +15,8 @@ use config::{FlinkConfig, options};
 
 use super::memory_model::{self, Problem};
 use super::{
-    Finding, NAME_RULE, Places, Rule, ValidationInput, autoscaler, is_blank, is_valid_name,
-    jar_uri, kerberos, options_form, resources,
+    Finding, NAME_RULE, Places, Rule, ValidationInput, autoscaler, ingress, is_blank,
+    is_valid_name, jar_uri, kerberos, options_form, resources,
 };
 
 /// Keys that identify the cluster; only the operator sets them (D5).
@@ -41,6 +41,12 @@ pub(super) fn check(input: &ValidationInput<'_>) -> Vec<Finding> {
     violations.extend(check.config());
     violations.extend(kerberos::check(spec, &check.config, &check.places));
     violations.extend(check.ingress(name, namespace));
+    violations.extend(ingress::check(
+        (name, namespace),
+        spec.ingress.as_ref(),
+        last_reconciled.and_then(|last| last.ingress.as_ref()),
+        &operator.base,
+    ));
     violations.extend(check.log_files());
     if let Some(job) = &spec.job {
         violations.extend(check.job(job));

@@ -11,6 +11,7 @@ pub mod blue_green;
 mod deployment;
 pub mod excluded_period;
 pub mod extension;
+pub mod ingress;
 mod jar_uri;
 mod kerberos;
 pub mod lint;

@@ -55,6 +55,7 @@ pub fn deployment(
         &config,
         &options::TASK_MANAGER_PROCESS_MEMORY,
     ));
+    found.extend(limits_of_ingresses(&own));
     let has_volumes = has_volumes(spec);
     found.extend(directories(&own, has_volumes));
     found.extend(of_options(&own));
@@ -176,6 +177,24 @@ fn memory(
             format!("has {} MiB of memory, and Flink itself needs half of it", size.mebibytes()),
         )
     })
+}
+
+/// Finds limits of Ingresses, which protect others from who edits the resource.
+fn limits_of_ingresses(own: &FlinkConfig) -> Vec<Finding> {
+    let allowed = [
+        options::INGRESS_ALLOWED_HOSTS.key(),
+        options::INGRESS_ALLOWED_CLASSES.key(),
+        options::INGRESS_ALLOWED_ANNOTATIONS.key(),
+    ];
+    let forgoes = own.get(&options::INGRESS_MANAGE) == Ok(false);
+    let manage = (!forgoes).then(|| options::INGRESS_MANAGE.key());
+    let set = allowed.into_iter().chain(manage).filter(|key| own.contains(key));
+    let found = |key| {
+        let path = format!("spec.flinkConfiguration.{key}");
+        Rule::OperatorOption
+            .found(path, "has no effect: only the operator's own configuration sets it")
+    };
+    set.map(found).collect()
 }
 
 /// Finds directories of state that only one pod can see. If the pods have volumes, it may be one of them.

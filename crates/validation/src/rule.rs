@@ -203,6 +203,9 @@ rules! {
     BlueGreenMode = 46 Error: "an unsupported transition mode",
         "`ADVANCED` needs gates in the job that control which colour writes (FLIP-504), and no operator has them yet.",
         "Remove `spec.transitionMode`: with `BASIC` both colours write until the former one ends.";
+    IngressLimit = 47 Error: "an Ingress that the installation does not allow",
+        "The operator creates it with its own permissions, and a host or an annotation can affect others who use the same Ingress controller.",
+        "Change it, or ask for an exception in the operator's options `kubernetes.operator.ingress.allowed-…`.";
     LastStateWithoutHa = 101 Warning: "upgrade mode last-state without high availability",
         "Without HA metadata there is no pointer to the last checkpoint once a JobManager is gone: \
          the job then waits for manual action.",
@@ -240,6 +243,9 @@ rules! {
     GoneInFlink2 = 112 Warning: "an option that Flink 2 does not read",
         "It has no effect since Flink 2.0.",
         "Remove it. For TLS use `security.ssl.rest.enabled` and `security.ssl.internal.enabled`, for memory `jobmanager.memory.*` and `taskmanager.memory.network.*`.";
+    OperatorOption = 113 Warning: "an option that only the operator's own configuration sets",
+        "It has no effect in a resource: it protects others from who edits one.",
+        "Remove it, or ask whoever runs the operator.";
 }
 
 impl Rule {
@@ -326,6 +332,7 @@ mod tests {
             FK0044 BlueGreenOption error
             FK0045 BlueGreenJobId error
             FK0046 BlueGreenMode error
+            FK0047 IngressLimit error
             FK0101 LastStateWithoutHa warning
             FK0102 NoCheckpoints warning
             FK0103 ImageTag warning
@@ -337,7 +344,8 @@ mod tests {
             FK0109 UnknownOption warning
             FK0110 DropsUnmatchedState warning
             FK0111 IdleSlots info
-            FK0112 GoneInFlink2 warning"#]]
+            FK0112 GoneInFlink2 warning
+            FK0113 OperatorOption warning"#]]
         .assert_eq(&table.join("\n"));
     }
 

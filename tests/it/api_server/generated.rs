@@ -55,6 +55,7 @@ fn refusal(resource: &Resource) -> Option<String> {
                 namespace: "default",
                 spec: &resource.spec,
                 last_reconciled: None,
+                last_ingress: None,
                 operator: &operator,
             });
             found.into_iter().map(|finding| finding.violation).collect()

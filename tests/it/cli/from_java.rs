@@ -68,7 +68,35 @@ async fn the_values_of_the_newest_revision_are_printed_and_what_differs_is_told(
     ] {
         assert!(ran.error.contains(told), "{told}: {}", ran.error);
     }
+    assert!(ran.error.contains("  kubernetes.operator.ingress.manage: false"), "{}", ran.error);
     assert_eq!(cluster.writes(), []);
+}
+
+#[tokio::test]
+async fn the_limits_that_the_fleets_ingresses_need_are_printed() {
+    let cluster = FakeCluster::new();
+    cluster.insert(operator("flink"));
+    cluster.insert(revision("flink", 1, CHART, &json!({})));
+    for (kind, host) in [
+        ("FlinkDeployment", "{{name}}.flink.example.com"),
+        ("FlinkBlueGreenDeployment", "{{name}}.shop.test"),
+    ] {
+        let ingress = json!({"template": host, "className": "public"});
+        cluster.insert(json!({
+            "apiVersion": "flink.apache.org/v1beta1", "kind": kind,
+            "metadata": {"name": "orders", "namespace": "shop"},
+            "spec": {"ingress": ingress, "template": {}},
+        }));
+    }
+    let ran = run(&cluster, None, "operator install --from-java").await.succeeded();
+    for told in ["allowed-hosts: flink.example.com;shop.test", "allowed-classes: public"] {
+        assert!(
+            ran.error.contains(&format!("kubernetes.operator.ingress.{told}")),
+            "{}",
+            ran.error
+        );
+    }
+    assert!(!ran.error.contains("allowed-annotations"), "{}", ran.error);
 }
 
 #[tokio::test]

@@ -128,4 +128,19 @@ options! {
     /// where it removes it; any that a resource names when empty. Otherwise a resource must also
     /// stay below `high-availability.zookeeper.path.root` of the operator's configuration, if set.
     Live ZOOKEEPER_ALLOWED_SERVERS: List = "kubernetes.operator.zookeeper.allowed-servers" or "";
+    /// Creates the Ingress that `spec.ingress` describes. Defaults of a namespace or a Flink version
+    /// count too. A resource's own options can only set it to false.
+    Live INGRESS_MANAGE: bool = "kubernetes.operator.ingress.manage" or "true";
+    /// Domains for which `spec.ingress` may name hosts: each allows the host of this name and all
+    /// hosts below it. Empty for any host. As with the other limits of Ingresses, what a resource
+    /// had before stays.
+    Live INGRESS_ALLOWED_HOSTS: List = "kubernetes.operator.ingress.allowed-hosts" or "";
+    /// Ingress classes that `spec.ingress` may name, and then must. Empty for any.
+    Live INGRESS_ALLOWED_CLASSES: List = "kubernetes.operator.ingress.allowed-classes" or "";
+    /// Beginnings of the annotations that `spec.ingress` may set. Empty for all but those that
+    /// change configuration, authentication or hosts of an Ingress controller, such as `-snippet`
+    /// and `auth-`: these are only allowed by an entry that continues after the `/`, such as
+    /// `nginx.ingress.kubernetes.io/auth-`.
+    Live INGRESS_ALLOWED_ANNOTATIONS: List =
+        "kubernetes.operator.ingress.allowed-annotations" or "";
 }

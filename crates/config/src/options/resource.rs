@@ -40,8 +40,6 @@ options! {
     /// Maximum number of exceptions of a job that one pass reports as events.
     Live EVENTS_EXCEPTIONS_LIMIT_PER_RECONCILIATION: i32 =
         "kubernetes.operator.events.exceptions.limit-per-reconciliation" or "10";
-    /// Creates the Ingress that `spec.ingress` describes.
-    Live INGRESS_MANAGE: bool = "kubernetes.operator.ingress.manage" or "true";
     /// Gateway that routes to the web UI instead of an Ingress.
     AtDeploy INGRESS_GATEWAY: GatewayName = "kubernetes.operator.ingress.gateway";
     /// Age up to which a failed savepoint is retried, if snapshots are not resources.

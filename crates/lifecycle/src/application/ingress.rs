@@ -14,7 +14,8 @@ use api::reconciled::ReconciledSpec;
 use config::options;
 
 impl DeploymentPass<'_> {
-    /// Warns if the spec is new to this operator and requests an Ingress that the configuration forbids.
+    /// Warns if the spec is new to this operator and requests an Ingress that the configuration forbids, or would forbid
+    /// if it were new.
     pub(crate) fn warn_of_unmanaged_ingress(&mut self) {
         let is_seen = self.status.observed_generation == Some(self.generation);
         if is_seen || self.spec.ingress.is_none() {
@@ -23,13 +24,30 @@ impl DeploymentPass<'_> {
         let Ok(config) = self.deploy_config(&self.spec, self.generation) else { return };
         let option = &options::INGRESS_MANAGE;
         if config.get(option).unwrap_or(true) {
+            let id = (self.world.name(), self.world.namespace());
+            let last = self.last.as_ref().and_then(|last| last.spec.ingress.as_ref());
+            let (ingress, operator) = (self.spec.ingress.as_ref(), &self.world.operator.base);
+            let kept = validation::ingress::kept(id, ingress, last, operator);
+            if !kept.is_empty() {
+                let kept: Vec<_> = kept.iter().map(ToString::to_string).collect();
+                let message = format!(
+                    "the Ingress stays as it was, but a new one would be refused: {}",
+                    kept.join("; ")
+                );
+                self.warn_of_ingress(message);
+            }
             return;
         }
         let message = format!(
-            "no Ingress is created for `spec.ingress`, because `{}` is false: set it to true, or \
-             remove `spec.ingress`",
+            "no Ingress is created for `spec.ingress`, because `{}` is false in the operator's \
+             configuration or in `spec.flinkConfiguration`: set it to true there, or remove \
+             `spec.ingress`",
             option.key()
         );
+        self.warn_of_ingress(message);
+    }
+
+    fn warn_of_ingress(&mut self, message: String) {
         let mut event = Event::warning("IngressManagement", Component::Operator, message.clone());
         event.key = Some(format!("{}: {message}", self.generation));
         self.tell(event);
@@ -56,7 +74,10 @@ impl DeploymentPass<'_> {
         if let Some(stable) = &mut stable {
             stable.spec.ingress.clone_from(wanted);
         }
-        let ingress = self.render_deployed(&deployed)?.ingress.map(Box::new);
+        // The deployed spec may not forgo it yet.
+        let is_managed =
+            self.deploy_config(&self.spec, self.generation)?.get(&options::INGRESS_MANAGE)?;
+        let ingress = self.render_deployed(&deployed)?.ingress.filter(|_| is_managed).map(Box::new);
         self.steps.push(Step::Own(ClusterStep::ApplyIngress(ingress)));
         self.store_last(moved);
         if let Some(stable) = stable {

@@ -2,6 +2,8 @@
 //! installation of this operator.
 
 use anyhow::Context as _;
+use api::blue_green::FlinkBlueGreenDeployment;
+use api::deployment::FlinkDeployment;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
@@ -10,7 +12,9 @@ use crate::cli::args::Global;
 use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use clients::cluster::read::{self, Scope};
+use config::options;
 use operator::install::from_java::{CHART, Converted, Different, Release, convert};
+use validation::ingress::InUse;
 
 /// Helm's annotations that name an object's release.
 const RELEASE_NAME: &str = "meta.helm.sh/release-name";
@@ -45,6 +49,7 @@ pub(super) async fn run(
     if !converted.values.is_empty() {
         printer.line(serde_yaml::to_string(&converted.values)?.trim_end())?;
     }
+    tell_of_ingresses(client, printer).await;
     tell(&converted, &release, printer);
     Ok(())
 }
@@ -75,6 +80,42 @@ fn tell(converted: &Converted, release: &Release, printer: &Printer) {
         "then switch over, jobs keep running: helm uninstall {name} -n {namespace}, and helm install {name} \
          kubectl-flink-operator-VERSION.tgz -n {namespace} --values values.yaml"
     ));
+}
+
+/// Prints the limits that allow the Ingresses of the fleet and no others.
+async fn tell_of_ingresses(client: &Client, printer: &Printer) {
+    let mut limits = match in_use(client).await {
+        Ok(in_use) => in_use.options(),
+        Err(error) => {
+            printer.warning(format_args!("the fleet's Ingresses are not known: {error}"));
+            return;
+        }
+    };
+    if limits.is_empty() {
+        limits.push((options::INGRESS_MANAGE.key(), "false".to_owned()));
+    }
+    printer.hint("allow no Ingresses but those of the fleet, in `defaultConfiguration`:");
+    for (key, value) in limits {
+        printer.hint(format_args!("  {key}: {value}"));
+    }
+}
+
+async fn in_use(client: &Client) -> Result<InUse, clients::cluster::Error> {
+    let everywhere = Scope::AllNamespaces;
+    let mut in_use = InUse::default();
+    for found in read::list::<FlinkDeployment>(client, everywhere, None).await? {
+        found.spec.ingress.iter().for_each(|ingress| in_use.add(ingress));
+    }
+    match read::list::<FlinkBlueGreenDeployment>(client, everywhere, None).await {
+        Ok(all) => {
+            let all = all.iter().filter_map(|one| one.spec.ingress.as_ref());
+            all.for_each(|ingress| in_use.add(ingress));
+        }
+        // Older operators have none.
+        Err(clients::cluster::Error::KindMissing { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(in_use)
 }
 
 /// Returns namespace and name of the release that the installed Java operator belongs to.

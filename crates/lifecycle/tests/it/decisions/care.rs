@@ -253,8 +253,7 @@ fn an_ingress_that_is_not_to_be_made_is_told_once_per_change_of_the_spec() {
     };
     let asks = |manage: &str| {
         let ingress = serde_json::json!({"template": "{{name}}.example.com"});
-        Scene::running("savepoint")
-            .operator_option("ingress.manage", manage)
+        limited("manage", manage, Scene::running("savepoint"))
             .edit(|spec| spec.ingress = serde_json::from_value(ingress).unwrap())
     };
     assert!(!is_told(&asks("true").plan()));
@@ -267,4 +266,61 @@ fn an_ingress_that_is_not_to_be_made_is_told_once_per_change_of_the_spec() {
     let scene = scene.edit_job(|job| job.parallelism = Some(4));
     assert!(is_told(&scene.plan()), "{}", told(&scene.plan()));
     assert!(!is_told(&scene.edit(|spec| spec.ingress = None).plan()));
+}
+
+/// Sets an option of Ingresses in the operator's own configuration.
+fn limited(option: &str, value: &str, mut scene: Scene) -> Scene {
+    let key = format!("kubernetes.operator.ingress.{option}");
+    scene.operator = OperatorConfig::new([(&*key, value)].into_iter().collect());
+    scene
+}
+
+/// Returns the messages about Ingresses, and whether one is put in place.
+fn about_ingresses(plan: &Plan) -> (String, bool) {
+    let of = |step: &Step| match step {
+        Step::Event(event) if event.is_warning => format!("{}: {}\n", event.reason, event.message),
+        _ => String::new(),
+    };
+    let is_put = |step: &Step| matches!(step, Step::Own(ClusterStep::ApplyIngress(Some(_))));
+    (plan.steps.iter().map(of).collect(), plan.steps.iter().any(is_put))
+}
+
+#[test]
+fn the_spec_can_only_go_without_an_ingress() {
+    let asks = |operator: &str, own: &str| {
+        let ingress = serde_json::json!({"template": "{{name}}.example.com"});
+        limited("manage", operator, Scene::running("savepoint")).edit(|spec| {
+            spec.ingress = serde_json::from_value(ingress).unwrap();
+            let options = serde_json::json!({"kubernetes.operator.ingress.manage": own});
+            spec.flink_configuration.0.extend(options.as_object().unwrap().clone());
+        })
+    };
+    let (text, is_put) = about_ingresses(&asks("false", "true").plan());
+    assert!(text.contains("no Ingress is created") && !is_put, "{text}");
+    let (text, is_put) = about_ingresses(&asks("true", "false").plan());
+    assert!(text.contains("no Ingress is created") && !is_put, "{text}");
+    let (text, is_put) = about_ingresses(&asks("true", "true").plan());
+    assert!(text.is_empty() && is_put, "{text}");
+}
+
+#[test]
+fn an_ingress_that_the_installation_does_not_allow_is_refused_unless_it_was_there() {
+    let ingress = serde_json::json!({"template": "{{name}}.example.com", "annotations": {
+        "nginx.ingress.kubernetes.io/configuration-snippet": "return 302 /;"}});
+    let asks = |scene: Scene| {
+        scene.edit(|spec| spec.ingress = serde_json::from_value(ingress.clone()).unwrap())
+    };
+    let (text, is_put) = about_ingresses(&asks(Scene::running("savepoint")).plan());
+    assert!(text.contains("kubernetes.operator.ingress.allowed-annotations") && !is_put, "{text}");
+
+    // It was accepted before there were limits.
+    let option = "nginx.ingress.kubernetes.io/configuration-snippet";
+    let before = asks(limited("allowed-annotations", option, Scene::running("savepoint")));
+    let plan = before.plan();
+    assert!(about_ingresses(&plan).1, "{}", told(&plan));
+    let edited = limited("allowed-annotations", "", before.after(&plan))
+        .edit_job(|job| job.parallelism = Some(4));
+    let (text, _) = about_ingresses(&edited.plan());
+    assert!(text.contains("the Ingress stays as it was, but a new one would be refused"), "{text}");
+    assert!(!edited.plan().status.error.is_some_and(|error| error.contains("allowed-annotations")));
 }
