@@ -49,14 +49,16 @@ attempt() {
     phase "$@" || failed_phases=1
 }
 
-# Print the lines of a phase's output that say what failed: failed tests and where they panicked, errors of Cargo and other
-# programs, failed commands of scripts; otherwise its last lines.
+# Print the lines of a phase's output that say what failed: failed tests, where they panicked and how their messages start,
+# errors of Cargo and other programs, failed commands of scripts; otherwise its last lines.
 failing_lines() {
     local esc lines
     esc=$(printf '\033')
-    lines=$(sed "s/$esc\[[0-9;]*m//g" "$1" | grep -E \
-        '^test .* FAILED( <.*>)?$|^test result: FAILED|panicked at|^error(\[|:)|^E: |^Diff in |^[^ ]*(tests|helm|examples)/[a-z/-]*\.sh:' \
-        | awk '!seen[$0]++ && n++ < 12' || true)
+    lines=$(sed "s/$esc\[[0-9;]*m//g" "$1" | awk '
+        /^test .* FAILED( <.*>)?$|^test result: FAILED|panicked at|^error(\[|:)|^E: |^Diff in |^[^ ]*(tests|helm|examples)\/[a-z\/-]*\.sh:/ || message-- > 0 {
+            if (!seen[$0]++ && n++ < 24) print substr($0, 1, 600)
+        }
+        /panicked at/ { message = 3 }')
     if [ -z "$lines" ]; then lines=$(tail -n 5 "$1"); fi
     echo "$lines"
 }

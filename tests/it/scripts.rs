@@ -18,7 +18,8 @@ outcome
 const PARALLEL: &str = "#!/usr/bin/env bash\n. tests/strict.sh\nlook() { false; }\nlook\n";
 const NESTED: &str = r#"#!/usr/bin/env bash
 . tests/phases.sh
-attempt 'within' sh -c 'echo "test a::b ... FAILED <1.250s>"; exit 101'
+attempt 'within' sh -c '
+    echo "test a::b ... FAILED <1.250s>"; echo "panicked at b.rs:9:5:"; echo "nobody answered"; exit 101'
 if [ -n "$failed_phases" ]; then exit 1; fi
 "#;
 
@@ -46,10 +47,12 @@ fn a_run_ends_with_each_failed_phase_and_the_line_that_failed() {
     let text = String::from_utf8(output.stdout).unwrap();
     let (_, failed) = text.split_once("== failed phases").unwrap();
     let mut phases: Vec<&str> = failed.split_inclusive('\n').skip(1).collect();
-    // Those that run in parallel end in any order.
-    phases[..4].sort_unstable();
+    // Phases that run in parallel end in any order.
+    phases[..6].sort_unstable();
     let failed = phases.concat();
     expect_test::expect![[r#"
+            nobody answered
+            panicked at b.rs:9:5:
             test a::b ... FAILED <1.250s>
             tests/parallel.sh:3: ended with 1: false
         tests/parallel.sh
