@@ -44,15 +44,20 @@ judge() {
     id=$1
     patch=$root/tests/mutations/$id.patch
     test=$(field Test "$patch")
-    package=kubectl-flink
-    for crate in lifecycle blue-green clients; do
-        ! grep -rqw "fn ${test##*::}" "crates/$crate/tests" || package=kubectl-flink-$crate
-    done
+    place=$(grep -rlw "fn ${test##*::}" tests/it crates/*/tests crates/*/src | head -n 1)
+    crate=${place#crates/}
+    crate=${crate%%/*}
+    case "$place" in
+    crates/*/src/*) package=kubectl-flink-$crate target=--lib ;;
+    crates/*) package=kubectl-flink-$crate target='--test it' ;;
+    *) package=kubectl-flink target='--test it' ;;
+    esac
     git -C "$scratch" apply "$patch"
     outcome="does not build"
-    if (cd "$scratch" && cargo test --locked --package "$package" --test it --no-run) >"$log" 2>&1; then
+    # shellcheck disable=SC2086 # one word for each argument
+    if (cd "$scratch" && cargo test --locked --package "$package" $target --no-run) >"$log" 2>&1; then
         outcome="survives"
-        (cd "$scratch" && timeout "$limit" cargo test --locked --package "$package" --test it "$test") >"$log" 2>&1 \
+        (cd "$scratch" && timeout "$limit" cargo test --locked --package "$package" $target "$test") >"$log" 2>&1 \
             || outcome="fails"
         # A test that does not exist, or ended in another way, has not failed.
         case "$outcome" in
