@@ -25,6 +25,11 @@ use clients::flink::patience::{self, Patience};
 
 /// Maximum number of passes that wait for Flink outside of their controllers. Any more keep the slots they have.
 const WAITING_MAX: usize = 2000;
+/// Maximum number of those of one namespace. Its other passes begin later, so that whoever creates thousands of silent
+/// JobManagers does not take the slots of the controllers from other namespaces.
+const WAITING_OF_NAMESPACE_MAX: usize = WAITING_MAX / 2;
+/// The pause until a pass looks again whether it may begin.
+const LATER: Duration = Duration::from_secs(5);
 /// Maximum number of passes that work at the same time after they waited outside of their controllers.
 const RESUMED_MAX: usize = 16;
 /// The pause after a pass that waited for Flink is at least the time it waited, times this.
@@ -58,7 +63,7 @@ pub(super) struct Cancellation {
 /// The state of a resource whose pass has left its slot.
 enum Absence {
     /// The pass continues. `is_wanted` says that another one was requested meanwhile.
-    Away { is_wanted: bool },
+    Away { namespace: String, is_wanted: bool },
     /// The pass has ended and its pause runs, which the next pass cancels.
     Resting(CancellationToken),
 }
@@ -109,6 +114,11 @@ impl RequestSlots {
         if self.is_away(&uid) {
             return Action::await_change();
         }
+        let namespace = resource.namespace().unwrap_or_default();
+        if self.is_at_its_share(&namespace) {
+            tracing::debug!(namespace, name = resource.name_any(), "others of its namespace wait");
+            return Action::requeue(LATER);
+        }
         let slots =
             Arc::new(PassSlots::new(Arc::clone(&self.wait_slots), Arc::clone(&self.resume_slots)));
         let patience: Arc<dyn Patience> = Arc::<PassSlots>::clone(&slots);
@@ -118,7 +128,7 @@ impl RequestSlots {
             ended = &mut task => return action(end(joined(ended))),
             () = slots.left.notified() => {}
         }
-        lock(&self.away).insert(uid.clone(), Absence::Away { is_wanted: false });
+        lock(&self.away).insert(uid.clone(), Absence::Away { namespace, is_wanted: false });
         let (dropped, shared) = (self.drop.clone(), Arc::clone(&context));
         let Cancellation { stop, drop, away } = cancellation;
         let pass = continue_detached(DetachedPass { resource, context, task, slots, end, stop });
@@ -136,7 +146,7 @@ impl RequestSlots {
     fn is_away(&self, uid: &str) -> bool {
         let mut away = lock(&self.away);
         match away.get_mut(uid) {
-            Some(Absence::Away { is_wanted }) => {
+            Some(Absence::Away { is_wanted, .. }) => {
                 *is_wanted = true;
                 return true;
             }
@@ -147,10 +157,18 @@ impl RequestSlots {
         false
     }
 
+    /// Returns whether as many passes of the namespace are away as may be.
+    fn is_at_its_share(&self, namespace: &str) -> bool {
+        let away = lock(&self.away);
+        let is_of = |absence: &&Absence| matches!(absence, Absence::Away { namespace: of, .. } if of == namespace);
+        away.len() >= WAITING_OF_NAMESPACE_MAX
+            && away.values().filter(is_of).count() >= WAITING_OF_NAMESPACE_MAX
+    }
+
     /// Notes that the pass has ended, and returns the next step.
     fn note_end(&self, uid: &str, rests: bool) -> End {
         let mut away = lock(&self.away);
-        let is_wanted = matches!(away.get(uid), Some(Absence::Away { is_wanted: true }));
+        let is_wanted = matches!(away.get(uid), Some(Absence::Away { is_wanted: true, .. }));
         if is_wanted || !rests {
             away.remove(uid);
             return if is_wanted { End::Wanted } else { End::Nothing };

@@ -7,6 +7,23 @@ fn slots(request_slots: &RequestSlots) -> Arc<PassSlots> {
     ))
 }
 
+fn away_in(namespace: &str) -> Absence {
+    Absence::Away { namespace: namespace.to_owned(), is_wanted: false }
+}
+
+#[test]
+fn silent_job_managers_of_one_namespace_take_no_slots_of_others() {
+    let request_slots = RequestSlots::default();
+    for number in 0..WAITING_OF_NAMESPACE_MAX {
+        assert!(!request_slots.is_at_its_share("attic"), "{number}");
+        lock(&request_slots.away).insert(number.to_string(), away_in("attic"));
+    }
+    assert!(request_slots.is_at_its_share("attic"));
+    assert!(!request_slots.is_at_its_share("shop"));
+    request_slots.note_end("0", true);
+    assert!(!request_slots.is_at_its_share("attic"), "one that rests is not away");
+}
+
 #[tokio::test]
 async fn a_pass_that_waits_leaves_its_slot_and_needs_another_one_to_resume() {
     let request_slots = RequestSlots::default();
@@ -64,8 +81,7 @@ async fn answers_that_are_waited_for_together_are_one_wait() {
 #[test]
 fn what_is_asked_for_meanwhile_comes_at_once_and_a_new_pass_ends_the_rest() {
     let request_slots = RequestSlots::default();
-    let leave =
-        || lock(&request_slots.away).insert("u".to_owned(), Absence::Away { is_wanted: false });
+    let leave = || lock(&request_slots.away).insert("u".to_owned(), away_in("shop"));
     assert!(!request_slots.is_away("u"));
     leave();
     assert!(request_slots.is_away("u"), "there is one pass at a time");
