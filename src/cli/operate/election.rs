@@ -170,14 +170,16 @@ pub(super) async fn check_rights(
 ) -> anyhow::Result<()> {
     const LIST: Operation =
         Operation { verb: "list", group: "", resource: "namespaces", subresource: None };
-    let Settings { namespace, .. } = settings;
+    let Settings { namespace, name, .. } = settings;
     for operation in lease::OPERATIONS {
-        let may = access::may(client, namespace, operation).await;
+        let may = access::may_named(client, namespace, name, operation).await;
         if !may.context("while checking permissions on the Lease")? {
             let shown = operation.shown();
-            return Err(Failure::new(format!("not allowed to {shown} in namespace `{namespace}`"))
-                .hint("leader election needs get, list, watch, create and update on leases there")
-                .into());
+            return Err(Failure::new(format!(
+                "not allowed to {shown} in namespace `{namespace}`, for Lease `{name}`"
+            ))
+            .hint("leader election needs get, create and update on leases there")
+            .into());
         }
     }
     let may = !shares_all_namespaces || {

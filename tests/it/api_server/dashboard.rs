@@ -76,14 +76,13 @@ async fn install(server: &Server, other: &Server) -> NamedTempFile {
     let client = client_of(&name).await;
     let list =
         |resource| Operation { verb: "list", group: api::GROUP, resource, subresource: None };
-    let group = "authorization.k8s.io";
-    let resource = "subjectaccessreviews";
-    let ask = Operation { verb: "create", group, resource, subresource: None };
+    let create = |group, resource| Operation { verb: "create", group, resource, subresource: None };
     let start = Instant::now();
     for (namespace, operation) in [
         (&server.namespace, list("flinkdeployments")),
         (&other.namespace, list("flinkdeployments")),
-        (&server.namespace, ask),
+        (&server.namespace, create("authorization.k8s.io", "subjectaccessreviews")),
+        (&server.namespace, create("coordination.k8s.io", "leases")),
     ] {
         while !may(&client, namespace, operation).await.unwrap() {
             assert!(start.elapsed() < PATIENCE, "{operation:?}");

@@ -37,10 +37,30 @@ impl Operation {
 /// Returns whether the caller may carry out the operation in the namespace. A response without a verdict allows
 /// nothing.
 pub async fn may(client: &Client, namespace: &str, operation: Operation) -> Result<bool> {
+    ask(client, namespace, None, operation).await
+}
+
+/// As [`may`], for the object of this name: a role may allow no other one.
+pub async fn may_named(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    operation: Operation,
+) -> Result<bool> {
+    ask(client, namespace, Some(name), operation).await
+}
+
+async fn ask(
+    client: &Client,
+    namespace: &str,
+    name: Option<&str>,
+    operation: Operation,
+) -> Result<bool> {
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(ResourceAttributes {
                 namespace: Some(namespace.to_owned()),
+                name: name.map(str::to_owned),
                 verb: Some(operation.verb.to_owned()),
                 group: Some(operation.group.to_owned()),
                 resource: Some(operation.resource.to_owned()),
