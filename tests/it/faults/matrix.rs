@@ -11,6 +11,7 @@ use strum::VariantArray;
 use super::ground::Ground;
 use super::points::{self, Point, What};
 use super::scenarios::{self, Scenario};
+use super::stage;
 use super::trouble::{Base, Trouble, base, survive};
 use crate::support::share::share;
 
@@ -70,8 +71,13 @@ pub(super) async fn every_point_leads_to_the_same_end() {
                 );
                 reached.extend(struck.into_iter().map(|at| (scenario, what, at)));
                 let namespace = case.namespace;
-                let difference = case.difference.map(|it| format!("{name}, {namespace}: {it}"));
-                failures.extend(difference);
+                if let Some(difference) = case.difference {
+                    // What the operator wrote shows where it went another way.
+                    let writes = case.recorded.iter().filter(|one| one.asked.write.is_some());
+                    let writes: Vec<String> = writes.map(stage::line).collect();
+                    println!("{namespace}:\n{}", writes.join("\n"));
+                    failures.push(format!("{name}, {namespace}: {difference}"));
+                }
             }
             Err(error) => failures.push(format!("{name}: {error}")),
         }
