@@ -243,10 +243,19 @@ async fn nothing_that_comes_out_has_a_secret() {
         "/in/shop/deployment/orders/config",
         "/in/shop/deployment/orders/logs",
     ] {
-        let page =
-            shown.get(path).header(COOKIE, &cookie).send().await.unwrap().text().await.unwrap();
-        assert!(page.contains("orders"), "{path}: {page}");
-        assert_clean(path, &page);
+        // A page says that it loads until what it shows has been listed.
+        let shows = async {
+            loop {
+                let page = shown.get(path).header(COOKIE, &cookie).send().await.unwrap();
+                let page = page.text().await.unwrap();
+                assert_clean(path, &page);
+                if page.contains("orders") {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        assert!(timeout(PATIENCE, shows).await.is_ok(), "{path} does not show the job");
     }
 }
 
