@@ -18,7 +18,6 @@ use std::{
 };
 
 use http::HeaderMap;
-use tokio::time::{Instant, timeout};
 
 use super::{
     client::{Answer, Call, Client, Deadlines, Page, Payload},
@@ -314,18 +313,9 @@ impl Fallback {
             Ok(answer) if answer.status == 413 && !answer.is_flinks() => answer.not_flink(call),
             other => return other,
         };
-        tracing::debug!(%refusal, "trying a port-forward instead");
-        match forward.exchange(call, within).await {
-            Err(Error::Forbidden { .. }) => Err(refusal),
-            other => {
-                is_forwarding.store(true, Ordering::Relaxed);
-                other
-            }
-        }
+        self.instead_of(refusal, forward.exchange(call, within)).await
     }
-}
 
-impl Fallback {
     async fn pass(&self, call: &Call, within: Duration) -> Result<Page, Error> {
         let Self { proxy, forward, is_forwarding } = self;
         if is_forwarding.load(Ordering::Relaxed) {
@@ -343,10 +333,20 @@ impl Fallback {
             Err(error @ Error::Forbidden { .. }) => error,
             other => return other,
         };
-        match forward.pass(call, within).await {
+        self.instead_of(refusal, forward.pass(call, within)).await
+    }
+
+    /// Returns what the port-forward does after the proxy's refusal, and stays with it unless that is refused, too.
+    async fn instead_of<T>(
+        &self,
+        refusal: Error,
+        forwarding: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        tracing::debug!(%refusal, "trying a port-forward instead");
+        match forwarding.await {
             Err(Error::Forbidden { .. }) => Err(refusal),
             other => {
-                is_forwarding.store(true, Ordering::Relaxed);
+                self.is_forwarding.store(true, Ordering::Relaxed);
                 other
             }
         }
@@ -358,11 +358,8 @@ impl Route {
     pub(super) async fn pass(&self, call: &Call, within: Duration) -> Result<Page, Error> {
         match self {
             Self::Direct(direct) => {
-                let started = Instant::now();
-                timeout(within, direct.pass(call, within)).await.unwrap_or_else(|_| {
-                    let (request, after) = (call.name(), started.elapsed());
-                    Err(Error::Timeout { request, after, sent_maybe: true })
-                })
+                let passing = Box::pin(direct.pass(call, within));
+                call.in_time(within, || true, passing).await
             }
             Self::Proxy(proxy) => proxy.pass(call, within).await,
             Self::PortForward(forward) => forward.pass(call, within).await,

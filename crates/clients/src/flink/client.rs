@@ -211,6 +211,20 @@ impl Call {
         })
     }
 
+    /// Gives up after this time. Whether the request may have been sent by then is asked when it is over.
+    pub(super) async fn in_time<T>(
+        &self,
+        within: Duration,
+        may_be_sent: impl FnOnce() -> bool,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let started = Instant::now();
+        tokio::time::timeout(within, work).await.unwrap_or_else(|_| {
+            let (request, after) = (self.name(), started.elapsed());
+            Err(Error::Timeout { request, after, sent_maybe: may_be_sent() })
+        })
+    }
+
     /// Returns whether the call changes nothing.
     pub(super) fn is_read(&self) -> bool {
         self.method == Method::GET

@@ -51,7 +51,7 @@ impl Front {
 
     /// Returns if the Service leads to JobManagers of its cluster.
     pub(super) async fn check(&self, call: &Call, within: Duration) -> Result<(), Error> {
-        self.in_time(call, within, self.lead(call)).await.map(drop)
+        call.in_time(within, || false, self.lead(call)).await.map(drop)
     }
 
     /// Returns the address behind the checked Service. Its name may still stand for what it led to before: in the
@@ -63,17 +63,7 @@ impl Front {
                 Lead::Pods => self.pod(call).await,
             }
         };
-        self.in_time(call, within, address).await
-    }
-
-    async fn in_time<T>(
-        &self,
-        call: &Call,
-        within: Duration,
-        work: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let late = |_| Error::Timeout { request: call.name(), after: within, sent_maybe: false };
-        tokio::time::timeout(within, work).await.map_err(late)?
+        call.in_time(within, || false, address).await
     }
 
     async fn lead(&self, call: &Call) -> Result<Lead, Error> {

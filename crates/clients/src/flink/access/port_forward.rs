@@ -119,12 +119,8 @@ impl PortForward {
                     .into(),
             });
         }
-        let started = Instant::now();
         let sent = AtomicBool::new(false);
-        tokio::time::timeout(within, sending(&sent)).await.unwrap_or_else(|_| {
-            let sent_maybe = sent.load(Ordering::Relaxed);
-            Err(Error::Timeout { request: call.name(), after: started.elapsed(), sent_maybe })
-        })
+        call.in_time(within, || sent.load(Ordering::Relaxed), sending(&sent)).await
     }
 
     fn keep(&self, connection: SendRequest<Body>) {

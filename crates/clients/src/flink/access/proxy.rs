@@ -13,7 +13,6 @@ use http::{HeaderMap, Request, header};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use super::{SMALL_BYTES_MAX, Target, direct::innermost};
 use crate::flink::{
@@ -55,12 +54,12 @@ impl Proxy {
     }
 
     pub(super) async fn exchange(&self, call: &Call, within: Duration) -> Result<Answer, Error> {
-        self.in_time(call, within, async { answered(call, self.send(call).await?).await }).await
+        call.in_time(within, || true, async { answered(call, self.send(call).await?).await }).await
     }
 
     /// Passes a request on. Only errors are read here, because the API server makes some of them.
     pub(super) async fn pass(&self, call: &Call, within: Duration) -> Result<Page, Error> {
-        self.in_time(call, within, async {
+        call.in_time(within, || true, async {
             let page = self.send(call).await?;
             if (200..300).contains(&page.status) {
                 return Ok(page);
@@ -68,19 +67,6 @@ impl Proxy {
             Ok(answered(call, page).await?.into())
         })
         .await
-    }
-
-    async fn in_time<T>(
-        &self,
-        call: &Call,
-        within: Duration,
-        sending: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let started = Instant::now();
-        tokio::time::timeout(within, sending).await.unwrap_or_else(|_| {
-            let after = started.elapsed();
-            Err(Error::Timeout { request: call.name(), after, sent_maybe: true })
-        })
     }
 
     async fn send(&self, call: &Call) -> Result<Page, Error> {
