@@ -23,6 +23,24 @@ pub async fn run<T: Send + 'static>(
     done.await.map_err(|error| format!("the work was not finished: {error}"))
 }
 
+/// Runs the work on a value that goes along, and comes back with it.
+///
+/// # Errors
+/// If the process ends meanwhile. The value is then lost, and a default one is in its place.
+pub async fn lent<V, T>(
+    value: &mut V,
+    work: impl FnOnce(&V) -> T + Send + 'static,
+) -> Result<T, String>
+where
+    V: Default + Send + 'static,
+    T: Send + 'static,
+{
+    let lent = std::mem::take(value);
+    let (done, returned) = run(move || (work(&lent), lent)).await?;
+    *value = returned;
+    Ok(done)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;

@@ -115,14 +115,11 @@ pub(super) async fn run(
     capacity: Option<Arc<Result<Capacity, String>>>,
     answers: &mut Answers,
 ) -> Result<Cycle, String> {
-    let (before, facts, given) = (Arc::clone(before), Arc::clone(facts), std::mem::take(answers));
-    let run = move || {
-        let cycle = cycle::run(State::clone(&before), &facts.with(capacity.as_deref(), &given));
-        (cycle, given)
-    };
-    let (cycle, given) = heavy::run(run).await?;
-    *answers = given;
-    Ok(cycle)
+    let (before, facts) = (Arc::clone(before), Arc::clone(facts));
+    heavy::lent(answers, move |answers| {
+        cycle::run(State::clone(&before), &facts.with(capacity.as_deref(), answers))
+    })
+    .await
 }
 
 #[cfg(test)]

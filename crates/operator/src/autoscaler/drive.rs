@@ -398,10 +398,7 @@ struct Made {
 }
 
 async fn store(work: &mut Work, now: Timestamp, context: &Context) -> Result<(), String> {
-    let stored = std::mem::take(&mut work.stored);
-    let writing = heavy::run(move || (state::write(&stored), stored));
-    let (written, stored) = writing.await?;
-    work.stored = stored;
+    let written = heavy::lent(&mut work.stored, state::write).await?;
     let state::Written { data, dropped_samples } = written.map_err(|error| error.to_string())?;
     if dropped_samples > 0 {
         tracing::warn!(dropped_samples, "there was no room for the oldest samples");

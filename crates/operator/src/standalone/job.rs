@@ -391,12 +391,8 @@ impl Book {
         let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, settings, now);
         work.stored.state = state;
         if is_due {
-            let stored = std::mem::take(&mut work.stored);
-            let written = match heavy::run(move || (state::write(&stored), stored)).await {
-                Ok((written, stored)) => {
-                    work.stored = stored;
-                    written
-                }
+            let written = match heavy::lent(&mut work.stored, state::write).await {
+                Ok(written) => written,
                 Err(why) => {
                     self.work = None;
                     return Err(Trouble::Quiet(why));
