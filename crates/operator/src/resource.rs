@@ -82,12 +82,16 @@ impl<'a, K: Operated> Act<'a, K> {
         K::kept(self.context).remember(&self.uid, Written { resource_version, pending: None });
     }
 
-    /// Replaces the stored status by this one, without secrets in its texts. If another part of the resource changed meanwhile, the write is repeated; if the
-    /// status itself did, nothing is written.
+    /// Replaces the stored status by this one, without secrets in its texts.
     pub(super) async fn write_status(&mut self, status: &K::Status) -> Result<(), Error> {
         let mut status = status.clone();
         status.hide_secrets();
-        let status = &status;
+        self.replace_status(&status).await
+    }
+
+    /// Replaces the stored status. If another part of the resource changed meanwhile, the write is repeated; if the
+    /// status itself did, nothing is written.
+    async fn replace_status(&mut self, status: &K::Status) -> Result<(), Error> {
         if *status == self.stored {
             return Ok(());
         }
@@ -143,7 +147,7 @@ impl<'a, K: Operated> Act<'a, K> {
             K::kept(self.context).remember(&self.uid, Written { resource_version, pending });
             return Ok(());
         }
-        self.write_status(&status).await
+        self.replace_status(&status).await
     }
 
     pub(super) async fn record_event(&self, event: Event) -> Result<(), Error> {
