@@ -152,7 +152,7 @@ pub fn host(template: &str, name: &str, namespace: &str) -> Option<String> {
 }
 
 /// Fills in name and namespace; the placeholders are not case-sensitive.
-fn fill(template: &str, name: &str, namespace: &str) -> String {
+pub fn fill(template: &str, name: &str, namespace: &str) -> String {
     let mut filled = String::new();
     let mut rest = template;
     while let Some(start) = rest.find("{{") {

@@ -488,31 +488,12 @@ fn check_resources(
     violations
 }
 
-/// Fills in the variables of the ingress template, in any case, and adds a scheme.
+/// Fills in the variables of the ingress template, and adds a scheme.
 fn fill_in(template: &str, name: &str, namespace: &str) -> String {
-    let lower = template.to_ascii_lowercase();
-    let mut text = if lower.starts_with("http://") || lower.starts_with("https://") {
-        template.to_owned()
-    } else {
-        format!("http://{template}")
-    };
-    for (variable, value) in [("{{name}}", name), ("{{namespace}}", namespace)] {
-        text = replace_ignoring_case(&text, variable, value);
-    }
-    text
-}
-
-fn replace_ignoring_case(text: &str, variable: &str, value: &str) -> String {
-    let lower = text.to_ascii_lowercase();
-    let mut replaced = String::new();
-    let mut rest = 0;
-    for (at, _) in lower.match_indices(variable) {
-        replaced.push_str(&text[rest..at]);
-        replaced.push_str(value);
-        rest = at + variable.len();
-    }
-    replaced.push_str(&text[rest..]);
-    replaced
+    let filled = render::ingress::fill(template, name, namespace);
+    let lower = filled.to_ascii_lowercase();
+    let has_scheme = ["http://", "https://"].iter().any(|scheme| lower.starts_with(scheme));
+    if has_scheme { filled } else { format!("http://{filled}") }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::event::{Component, Event};
 use crate::pass::DeploymentPass;
 use crate::plan::{ClusterStep, Step};
 use crate::problem::Halt;
-use api::deployment::{FlinkDeploymentSpec, IngressSpec};
+use api::deployment::IngressSpec;
 use api::reconciled::ReconciledSpec;
 use config::options;
 
@@ -63,7 +63,12 @@ impl DeploymentPass<'_> {
             return Ok(());
         }
         let mut deployed = self.deployed_spec(last);
-        if self.gateway(&deployed)? != self.gateway(&self.spec)? {
+        let config = self.deploy_config(&self.spec, self.generation)?;
+        let deployed_config = self.deploy_config(&deployed, self.generation)?;
+        // A changed gateway applies from the next start, and delays a changed Ingress until then: the recorded running
+        // spec would create the other kind.
+        let gateway = &options::INGRESS_GATEWAY;
+        if deployed_config.text_of(gateway) != config.text_of(gateway) {
             return Ok(());
         }
         let wanted = &self.spec.ingress;
@@ -75,8 +80,7 @@ impl DeploymentPass<'_> {
             stable.spec.ingress.clone_from(wanted);
         }
         // The deployed spec may not forgo it yet.
-        let is_managed =
-            self.deploy_config(&self.spec, self.generation)?.get(&options::INGRESS_MANAGE)?;
+        let is_managed = config.get(&options::INGRESS_MANAGE)?;
         let ingress = self.render_deployed(&deployed)?.ingress.filter(|_| is_managed).map(Box::new);
         self.steps.push(Step::Own(ClusterStep::ApplyIngress(ingress)));
         self.store_last(moved);
@@ -84,13 +88,6 @@ impl DeploymentPass<'_> {
             self.status.reconciliation_status.last_stable_spec = Some(stable.to_text());
         }
         Ok(())
-    }
-
-    /// Returns the gateway that leads to the web UI instead of an Ingress. A changed gateway applies from the next
-    /// start, and delays a changed Ingress until then: the recorded running spec would create the other kind.
-    fn gateway(&self, spec: &FlinkDeploymentSpec) -> Result<Option<String>, Halt> {
-        let config = self.deploy_config(spec, self.generation)?;
-        Ok(config.text_of(&options::INGRESS_GATEWAY).map(str::to_owned))
     }
 
     /// Changes a running job in place with the existing Ingress, which stays on record until the next pass replaces it.
