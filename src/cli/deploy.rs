@@ -21,7 +21,7 @@ use super::failure::Failure;
 use super::manifest;
 use super::printer::Printer;
 use super::{change, operator_config};
-use api::blue_green::{BlueGreenStatus, FlinkBlueGreenDeploymentSpec};
+use api::blue_green::{BlueGreenStatus, FlinkBlueGreenDeploymentSpec, Recorded};
 use api::deployment::FlinkDeploymentSpec;
 use api::manifest::{Document, Resource};
 use clients::cluster;
@@ -351,18 +351,17 @@ async fn check_blue_green(
     let spec: FlinkBlueGreenDeploymentSpec = serde_json::from_value(wanted["spec"].clone())
         .with_context(|| format!("FlinkBlueGreenDeployment `{}` cannot be read", id.name))?;
     let namespace = id.namespace.clone().unwrap_or_default();
-    let last = present.and_then(Deployment::last_reconciled_spec);
-    let last = last.and_then(|spec| FlinkDeploymentSpec::deserialize(spec).ok());
-    let recorded = present.and_then(|present| {
+    let template = present.and_then(Deployment::last_reconciled_spec);
+    let template = template.and_then(|spec| FlinkDeploymentSpec::deserialize(spec).ok());
+    let ingress = present.and_then(|present| {
         let status = present.0.get("status")?.clone();
-        serde_json::from_value::<BlueGreenStatus>(status).ok()?.recorded_ingress()
+        serde_json::from_value::<BlueGreenStatus>(status).ok()?.recorded().ingress
     });
     let input = BlueGreenInput {
         name: &id.name,
         namespace: &namespace,
         spec: &spec,
-        last_reconciled: last.as_ref(),
-        last_ingress: recorded.as_ref(),
+        last: &Recorded { template, ingress },
         operator,
     };
     let found = blue_green::find(&input).into_iter();

@@ -12,6 +12,7 @@ use super::args::{Global, Output};
 use super::failure::Failure;
 use super::printer::{BOLD, DIM, GREEN, Printer, RED, ValueFormat, YELLOW, styled};
 use super::{manifest, operator_config};
+use api::blue_green::Recorded;
 use api::deployment::FlinkDeploymentSpec;
 use api::manifest::{Document, Problem, Resource};
 use config::OperatorConfig;
@@ -226,8 +227,7 @@ fn findings(
                 name,
                 namespace,
                 spec: &resource.spec,
-                last_reconciled: None,
-                last_ingress: None,
+                last: &Recorded::default(),
                 operator,
             };
             validation::blue_green::find(&input)

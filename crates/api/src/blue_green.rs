@@ -238,6 +238,14 @@ fn time(text: Option<&str>) -> Option<Timestamp> {
     text.and_then(|text| text.parse().ok()).filter(|at| *at != Timestamp::UNIX_EPOCH)
 }
 
+/// The parts of the last reconciled spec that a later one is compared with, as far as they can be read.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// `spec.template.spec`.
+    pub template: Option<FlinkDeploymentSpec>,
+    pub ingress: Option<IngressSpec>,
+}
+
 impl BlueGreenStatus {
     /// Returns when the current transition is given up.
     pub fn aborts_at(&self) -> Option<Timestamp> {
@@ -249,16 +257,14 @@ impl BlueGreenStatus {
         time(self.deployment_ready_timestamp.as_deref())
     }
 
-    /// Returns the recorded spec of the template.
-    pub fn recorded_template(&self) -> Option<FlinkDeploymentSpec> {
-        let stored: Value = serde_json::from_str(self.last_reconciled_spec.as_deref()?).ok()?;
-        serde_json::from_value(stored.pointer("/spec/template/spec")?.clone()).ok()
-    }
-
-    /// Returns the recorded `spec.ingress`.
-    pub fn recorded_ingress(&self) -> Option<IngressSpec> {
-        let stored: Value = serde_json::from_str(self.last_reconciled_spec.as_deref()?).ok()?;
-        serde_json::from_value(stored.pointer("/spec/ingress")?.clone()).ok()
+    /// Returns the recorded spec.
+    pub fn recorded(&self) -> Recorded {
+        let stored = self.last_reconciled_spec.as_deref().unwrap_or_default();
+        let mut stored: Value = serde_json::from_str(stored).unwrap_or_default();
+        let mut part = |pointer| stored.pointer_mut(pointer).map(Value::take);
+        let template = part("/spec/template/spec").and_then(|it| serde_json::from_value(it).ok());
+        let ingress = part("/spec/ingress").and_then(|it| serde_json::from_value(it).ok());
+        Recorded { template, ingress }
     }
 
     /// Returns whether the target will serve in any case: it was ready, and its abort deadline has been removed.

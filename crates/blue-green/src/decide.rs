@@ -462,7 +462,7 @@ impl<'a> Pass<'a> {
 
     /// Returns the recorded spec of the children.
     pub(crate) fn recorded(&self) -> Option<FlinkDeploymentSpec> {
-        self.status.recorded_template()
+        self.status.recorded().template
     }
 
     pub(crate) fn record(&mut self, spec: api::blue_green::FlinkBlueGreenDeploymentSpec) {

@@ -141,14 +141,12 @@ pub(super) async fn plan(
     context: &Context,
 ) -> Result<Plan, Error> {
     let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
-    let last = resource.status.as_ref().and_then(BlueGreenStatus::recorded_template);
-    let last_ingress = resource.status.as_ref().and_then(BlueGreenStatus::recorded_ingress);
+    let last = resource.status.as_ref().map(BlueGreenStatus::recorded).unwrap_or_default();
     let found = find(&BlueGreenInput {
         name: &name,
         namespace: &namespace,
         spec: &resource.spec,
-        last_reconciled: last.as_ref(),
-        last_ingress: last_ingress.as_ref(),
+        last: &last,
         operator,
     });
     let violations: Vec<String> = found.iter().map(ToString::to_string).collect();

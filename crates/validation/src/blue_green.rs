@@ -1,9 +1,9 @@
 //! Rules of a `FlinkBlueGreenDeployment`: those of a `FlinkDeployment` for both children, and its own.
 
 use api::blue_green::{
-    Colour, FlinkBlueGreenDeployment, FlinkBlueGreenDeploymentSpec, TransitionMode,
+    Colour, FlinkBlueGreenDeployment, FlinkBlueGreenDeploymentSpec, Recorded, TransitionMode,
 };
-use api::deployment::{FlinkDeployment, FlinkDeploymentSpec, IngressSpec};
+use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::UpgradeMode;
 use api::status::DeploymentStatus;
 use config::option::ConfigOption;
@@ -20,10 +20,7 @@ pub struct BlueGreenInput<'a> {
     pub name: &'a str,
     pub namespace: &'a str,
     pub spec: &'a FlinkBlueGreenDeploymentSpec,
-    /// The recorded spec of its template.
-    pub last_reconciled: Option<&'a FlinkDeploymentSpec>,
-    /// The recorded `spec.ingress`.
-    pub last_ingress: Option<&'a IngressSpec>,
+    pub last: &'a Recorded,
     pub operator: &'a OperatorConfig,
 }
 
@@ -56,7 +53,7 @@ pub fn find(input: &BlueGreenInput<'_>) -> Vec<Finding> {
         let message = "must be set, such as `{{name}}.{{namespace}}.flink.example.com`";
         found.push(Rule::IngressTemplate.found("spec.ingress.template", message));
     }
-    let (ingress, last) = (input.spec.ingress.as_ref(), input.last_ingress);
+    let (ingress, last) = (input.spec.ingress.as_ref(), input.last.ingress.as_ref());
     found.extend(ingress::check(
         (input.name, input.namespace),
         ingress,
@@ -92,7 +89,7 @@ fn of_options(spec: &FlinkBlueGreenDeploymentSpec) -> Vec<Finding> {
 
 /// A redeploy requires the path of a state.
 fn of_redeploy(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Option<Finding> {
-    let last = input.last_reconciled?.job.as_ref()?;
+    let last = input.last.template.as_ref()?.job.as_ref()?;
     check_redeploy(last, template.job.as_ref()?).map(in_template)
 }
 
@@ -168,14 +165,13 @@ mod tests {
                 "ingress": ingress,
             }}, "ingress": ingress});
             let spec: FlinkBlueGreenDeploymentSpec = serde_json::from_value(spec).unwrap();
-            let last = spec.template.as_ref().unwrap().spec.clone();
+            let template = spec.template.as_ref().unwrap().spec.clone();
             let option = options::INGRESS_ALLOWED_HOSTS.key();
             let found = find(&BlueGreenInput {
                 name: "orders",
                 namespace: "shop",
                 spec: &spec,
-                last_reconciled: last.as_ref(),
-                last_ingress: spec.ingress.as_ref(),
+                last: &Recorded { template, ingress: spec.ingress.clone() },
                 operator: &OperatorConfig::new([(option, allowed)].into_iter().collect()),
             });
             found.iter().map(ToString::to_string).collect::<Vec<_>>()

@@ -54,8 +54,7 @@ fn refusal(resource: &Resource) -> Option<String> {
                 name: resource.metadata.name.as_deref().unwrap_or_default(),
                 namespace: "default",
                 spec: &resource.spec,
-                last_reconciled: None,
-                last_ingress: None,
+                last: &api::blue_green::Recorded::default(),
                 operator: &operator,
             });
             found.into_iter().map(|finding| finding.violation).collect()

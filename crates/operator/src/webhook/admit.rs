@@ -253,13 +253,11 @@ pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answe
         }
         Wanted::BlueGreen(resource, status) => {
             let name = resource.metadata.name.as_deref().unwrap_or_default();
-            let (last, last_ingress) = (status.recorded_template(), status.recorded_ingress());
             let found = blue_green::find(&BlueGreenInput {
                 name,
                 namespace,
                 spec: &resource.spec,
-                last_reconciled: last.as_ref(),
-                last_ingress: last_ingress.as_ref(),
+                last: &status.recorded(),
                 operator,
             });
             answer.violations = found.into_iter().map(|finding| finding.violation).collect();
