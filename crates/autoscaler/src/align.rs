@@ -24,7 +24,7 @@ pub struct Target {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Aligned {
     pub parallelism: u32,
-    /// Whether a deprecated mode decided otherwise, which it reports.
+    /// Whether a deprecated alignment mode chose another parallelism than the target. An event reports that.
     pub is_limited: bool,
 }
 

@@ -521,7 +521,7 @@ impl Cycle {
     ) -> Result<(), Halt> {
         let Facts { settings, topology, .. } = *facts;
         let State { scaling_history, restarts, delayed: noted, .. } = &mut self.state;
-        // What is learnt of single vertices is kept only if all are decided.
+        // If the cycle ends at a vertex without a decision, the delays noted for those before it are not kept.
         let mut delayed = noted.clone();
         let teller = facts.teller(evaluation.is_backlog);
         let restart_time = scaling_history::restart_time(restarts, settings);

@@ -16,7 +16,7 @@ use super::window::{Samples, average, rate, seconds};
 pub struct Evaluation {
     pub vertices: BTreeMap<VertexId, Figures>,
     pub job: Figures,
-    /// Whether a source is so far behind that its lag decides.
+    /// Whether the lag of a source exceeds the threshold, so that the job counts as catching up.
     pub is_backlog: bool,
     /// Figures of vertices that an evaluator set instead of the measured ones.
     pub set: BTreeMap<VertexId, Vec<(Metric, f64)>>,
@@ -50,7 +50,7 @@ pub fn evaluate(
 /// them.
 ///
 /// # Errors
-/// Those of [`evaluate`] and of the evaluator.
+/// If [`evaluate`] would return an error, or `evaluator` returns one.
 pub(super) fn evaluate_with<E: From<Unmeasured>>(
     samples: &Samples,
     topology: &Topology,
@@ -135,7 +135,7 @@ impl Flow {
     }
 }
 
-/// What all inputs of a vertex send, from which what all but one of them send follows.
+/// What all inputs of a vertex send together. Subtracting one input gives what all the others send.
 #[derive(Default)]
 struct Sent {
     /// Of those that are known.

@@ -1,9 +1,9 @@
 //! Downloads of job jars: from http(s), S3, GCS, Azure, HDFS or a file of the operator.
 //!
-//! [`Jars::fetch`] streams a jar into a temporary file that is removed with its last [`Fetched`]. Everything is limited:
-//! size, time, redirects, disk, transfers at a time. The administrator decides what a user may make the operator reach (schemes, private
-//! addresses), and the operator's own credentials are sent only where the operator's own configuration points. An
-//! [`Error`] never contains a credential.
+//! [`Jars::fetch`] streams a jar into a temporary file that is removed with its last [`Fetched`]. Everything is
+//! limited: size, time, redirects, disk, transfers at a time. The administrator decides what a user may make the
+//! operator reach (schemes, private addresses), and the operator's own credentials are sent only where the operator's
+//! own configuration points. An [`Error`] never contains a credential.
 //!
 //! ```text
 //! Request::from_config(namespace, uri, operator: &FlinkConfig, job: &FlinkConfig) -> Result<Request, Error>

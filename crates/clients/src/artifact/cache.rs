@@ -1,8 +1,8 @@
 //! Previously downloaded jars on the operator's disk.
 //!
-//! A copy is used only in the namespace it was fetched for, and only if the source it came from ([`super::source`]), asked as for
-//! a download, confirms that it is current: the cache shortens transfers and gives no one additional access. An
-//! unreadable copy is treated as missing, and a folder that cannot be written to as no cache.
+//! A copy is used only in the namespace it was fetched for, and only if the source it came from ([`super::source`]),
+//! asked as for a download, confirms that it is current: the cache shortens transfers and gives no one additional
+//! access. An unreadable copy is treated as missing, and a folder that cannot be written to as no cache.
 
 use std::fs;
 use std::io::Read as _;

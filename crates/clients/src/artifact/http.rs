@@ -120,8 +120,8 @@ pub(super) fn source(request: &Request) -> Source {
     source
 }
 
-/// Refuses headers of a job that belong to the connection or to this program: they would change which host answers, which
-/// version or part of the jar it sends, or where the request ends.
+/// Refuses headers of a job that belong to the connection or to this program: they would change which host answers,
+/// which version or part of the jar it sends, or where the request ends.
 fn check_own(header: &HeaderName, request: &Request) -> Result<(), Error> {
     const REFUSED: [&str; 11] = [
         "host",

@@ -195,7 +195,7 @@ fn a_parallelism_outside_of_the_limits_is_no_answer() {
     }
 }
 
-/// What was learnt of the vertices before one without an answer is discarded.
+/// If a rule does not answer for one vertex, the cycle discards the delayed scale-downs of the vertices before it.
 #[test]
 fn a_cycle_without_an_answer_learns_nothing_of_scale_downs() {
     let idle = |second| {
