@@ -51,6 +51,16 @@ pub fn checkpoint_number(path: &str) -> Option<u64> {
     normal(path).rsplit('/').next()?.strip_prefix("chk-")?.parse().ok()
 }
 
+/// Returns the path of another checkpoint of the job that took this one. Flink writes them side by side, in the folder of
+/// the job ([directory structure]). Without such a folder nobody knows whose a neighbour is.
+///
+/// [directory structure]: https://nightlies.apache.org/flink/flink-docs-stable/docs/ops/state/checkpoints/#directory-structure
+pub fn neighbour(path: &str, job_id: &str, number: u64) -> Option<String> {
+    let own = format!("chk-{}", checkpoint_number(path)?);
+    let (folder, _) = path.rsplit_once(&own)?;
+    folder.ends_with(&format!("/{job_id}/")).then(|| format!("{folder}chk-{number}"))
+}
+
 /// Returns `true` for the path of a checkpoint that the job took.
 pub fn is_checkpoint_of(path: &str, job_id: &str) -> bool {
     is_checkpoint(path) && normal(path).split('/').any(|part| part == job_id)
@@ -261,6 +271,20 @@ mod tests {
             assert_eq!(is_checkpoint(path), is_one, "{path}");
             assert_eq!(checkpoint_number(path), is_one.then_some(7), "{path}");
             assert_eq!(is_checkpoint_of(path, "abc"), is_own, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_checkpoints_of_a_job_are_side_by_side() {
+        for (path, neighbouring) in [
+            ("s3://lake/chk/abc/chk-7", Some("s3://lake/chk/abc/chk-12")),
+            ("file:/chk-7/abc/chk-7/_metadata", Some("file:/chk-7/abc/chk-12")),
+            ("s3://lake/chk/abc/chk-7/", Some("s3://lake/chk/abc/chk-12")),
+            ("s3://lake/chk/zabc/chk-7", None),
+            ("s3://lake/chk/chk-7", None),
+            ("s3://lake/abc/savepoint-abc-7", None),
+        ] {
+            assert_eq!(neighbour(path, "abc", 12).as_deref(), neighbouring, "{path}");
         }
     }
 

@@ -1,9 +1,9 @@
 //! The last checkpoint of a job that was stopped with HA metadata alone.
 //!
 //! If the next program cannot restore it, the job fails before it runs, and Flink deletes the metadata with it. The
-//! checkpoint is still there, and is the newest state as long as nothing has run since. Its path is noted while the
-//! JobManager that took it answers, and used only if the metadata named that very checkpoint once that JobManager was
-//! gone.
+//! checkpoint is still there, and is the newest state as long as nothing has run since. The path of one is noted while
+//! the JobManager that took it answers, and the number that the metadata named once that JobManager was gone says which
+//! is the newest: that one, or one after it in the same folder.
 
 use jiff::SignedDuration;
 
@@ -17,7 +17,7 @@ use crate::world::HaMetadata;
 use api::status::{
     JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
 };
-use state::references::checkpoint_number;
+use state::references::{checkpoint_number, neighbour};
 use state::restore_point::RestorePoint;
 
 /// How long after its Deployment the first pod of a JobManager is created at the latest. A later one may have replaced
@@ -87,26 +87,34 @@ impl DeploymentPass<'_> {
         self.status.job_status.upgrade_savepoint_path.as_deref() == Some(LAST_STATE_PATH)
     }
 
-    /// Records the noted checkpoint as the state of a job that failed without any of its own, if nothing newer can
-    /// exist.
+    /// Records the checkpoint that HA metadata named as the state of a job that failed without any of its own, if
+    /// nothing newer can exist.
     pub(crate) fn adopt_unrestored_checkpoint(&mut self) -> Result<(), Halt> {
         if !self.has_only_metadata() {
             return Ok(());
         }
         let Some((noted, named)) = self.last_checkpoint() else { return Ok(()) };
-        if named != Some(noted.checkpoint) || !self.is_first_process()? {
+        let Some(newest) = named.filter(|named| *named >= noted.checkpoint) else { return Ok(()) };
+        let Some(path) = self.path_of(newest, noted) else { return Ok(()) };
+        if !self.is_first_process()? {
             return Ok(());
         }
         // Metadata that is still there may name a checkpoint that the failed program took.
         match self.world.ha_metadata()? {
-            Ok(HaMetadata { checkpoint, .. })
-                if checkpoint.is_none_or(|it| it == noted.checkpoint) =>
-            {
-                self.status.job_status.upgrade_savepoint_path = Some(noted.path);
+            Ok(HaMetadata { checkpoint, .. }) if checkpoint.is_none_or(|it| it == newest) => {
+                self.status.job_status.upgrade_savepoint_path = Some(path);
             }
             Ok(_) | Err(_) => {}
         }
         Ok(())
+    }
+
+    /// Returns the path of the job's checkpoint with this number.
+    fn path_of(&self, number: u64, noted: LastCheckpoint) -> Option<String> {
+        if number == noted.checkpoint {
+            return Some(noted.path);
+        }
+        neighbour(&noted.path, self.status.job_status.job_id.as_deref()?, number)
     }
 
     /// Returns true if no other process of this JobManager can have run the job: one that did may have completed a

@@ -195,6 +195,8 @@ fn s12_a_job_that_failed_for_good_goes_back_from_its_last_checkpoint() {
 
 /// The last checkpoint of the job of the stable spec.
 const LEFT: &str = "s3://lake/chk/00000000000000000000000000000001/chk-7";
+/// The same without folders of jobs (`execution.checkpointing.create-subdir: false`).
+const SHARED: &str = "s3://lake/chk/chk-7";
 
 fn metadata(checkpoint: Option<u64>) -> Fact<HaMetadata> {
     Fact::Known(HaMetadata { has_job: checkpoint.is_some(), checkpoint })
@@ -207,10 +209,14 @@ fn with_latest(path: &str) -> Fact<Checkpoints> {
 
 /// Returns a job whose new program cannot restore the checkpoint that HA metadata named when it was started.
 fn unrestorable(named: Option<u64>) -> Scene {
+    unrestorable_from(LEFT, named)
+}
+
+fn unrestorable_from(noted: &str, named: Option<u64>) -> Scene {
     let mut scene = Scene::running("last-state")
         .operator_option("deployment.rollback.enabled", "true")
         .edit(|spec| spec.image = Some("flink:new".to_owned()));
-    scene.facts.checkpoints = with_latest(LEFT);
+    scene.facts.checkpoints = with_latest(noted);
     scene.facts.ha_metadata = metadata(Some(7));
     let mut scene = taken_down(&scene);
     scene.facts.ha_metadata = metadata(named);
@@ -251,6 +257,16 @@ fn s12_a_program_that_cannot_restore_gives_way_from_the_checkpoint_that_was_left
     assert_eq!(plan.status.cluster_info.get("LastCheckpoint"), None, "it has been used");
 }
 
+/// Its number is known, and Flink writes the checkpoints of a job side by side.
+#[test]
+fn s12_one_that_was_taken_after_the_noted_one_is_found_beside_it() {
+    let scene = overdue(unrestorable(Some(9)));
+    let newest = LEFT.replace("chk-7", "chk-9");
+    assert_eq!(scene.status.job_status.upgrade_savepoint_path.as_deref(), Some(&*newest));
+    let plan = taken_down(&scene).plan();
+    assert_eq!(plan.because, format!("rolled back, starting from {newest}"));
+}
+
 /// What may be newer is not replaced. Both are named for a person.
 #[test]
 fn s12_the_checkpoint_that_was_left_is_not_used_where_there_may_be_a_newer_one() {
@@ -260,7 +276,11 @@ fn s12_the_checkpoint_that_was_left_is_not_used_where_there_may_be_a_newer_one()
         scene
     };
     let scenes = [
-        ("the metadata named a newer one", unrestorable(Some(8)), "checkpoint 8"),
+        (
+            "the metadata named a newer one, and the job has no folder of its own",
+            unrestorable_from(SHARED, Some(8)),
+            "checkpoint 8",
+        ),
         (
             "the failed program has taken one",
             change(&|scene| scene.facts.ha_metadata = metadata(Some(9))),
@@ -296,7 +316,8 @@ fn s12_the_checkpoint_that_was_left_is_not_used_where_there_may_be_a_newer_one()
         let plan = scene.plan();
         assert!(!step_names(&plan).contains(&"delete-job-manager"), "{name}");
         let error = error(&plan);
-        assert!(error.contains(LEFT) && error.contains(named), "{name}: {error}");
+        let noted = [LEFT, SHARED].iter().any(|path| error.contains(&format!("`{path}`")));
+        assert!(noted && error.contains(named), "{name}: {error}");
     }
     let mut newer = unrestorable(Some(7));
     newer.facts.checkpoints = with_latest("s3://lake/chk/1/chk-9");
