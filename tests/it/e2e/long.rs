@@ -128,6 +128,50 @@ fn the_gap_of_an_upgrade_in_each_mode() {
     }
 }
 
+/// Flink removes the HA metadata of a job that it cannot restore, and its JobManager ends a second later. The path of
+/// the checkpoint is on record: who sees the failure in that second rolls back to it, who does not names it.
+#[test]
+#[ignore = "needs a sandbox with real Flink, and some minutes"]
+fn a_program_that_cannot_restore_the_last_state_loses_none() {
+    let mut cluster = Cluster::new("unrestorable");
+    let mut job = cluster.job();
+    job["spec"]["job"]["upgradeMode"] = json!("last-state");
+    let options = &mut job["spec"]["flinkConfiguration"];
+    options["kubernetes.operator.deployment.rollback.enabled"] = json!("true");
+    options["kubernetes.operator.deployment.readiness.timeout"] = json!(BEYOND_PATIENCE);
+    cluster.start(&job);
+
+    // Flink restores no state into another maximum parallelism.
+    let mut broken = job.clone();
+    let options = &mut broken["spec"]["flinkConfiguration"];
+    options["pipeline.max-parallelism"] = json!("64");
+    options["kubernetes.operator.deployment.readiness.timeout"] = json!("45s");
+    cluster.deploy(&broken);
+    let named = |deployment: &Value| {
+        let error = deployment["status"]["error"].as_str()?;
+        // The last one is the newest.
+        let path = error
+            .split_once("has noted checkpoint")?
+            .1
+            .split('`')
+            .rfind(|it| it.contains("/chk-"))?;
+        Some(path.to_owned())
+    };
+    let outcome = cluster.wait_until("ROLLED_BACK and running, or refused", |deployment| {
+        let is_running = deployment["status"]["jobStatus"]["state"] == "RUNNING";
+        (is(deployment, "lifecycleState", "ROLLED_BACK") && is_running)
+            || named(deployment).is_some()
+    });
+    println!("-- {}", outcome["status"]["error"]);
+    if let Some(path) = named(&outcome) {
+        job["spec"]["job"]["initialSavepointPath"] = json!(path);
+        job["spec"]["job"]["savepointRedeployNonce"] = json!(1);
+        cluster.deploy(&job);
+    }
+    cluster.wait_until_writing();
+    cluster.delete_and_count();
+}
+
 impl Cluster {
     /// Waits for the JVM of a new JobManager and kills it.
     fn kill_a_job_manager_that_starts(&self) {

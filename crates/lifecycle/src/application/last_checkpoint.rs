@@ -141,21 +141,26 @@ impl DeploymentPass<'_> {
         if !asks_for_state(message) || !self.has_only_metadata() {
             return Ok(decision);
         }
-        let Some((LastCheckpoint { checkpoint, path, .. }, named)) = self.last_checkpoint() else {
-            return Ok(decision);
-        };
+        let Some((noted, named)) = self.last_checkpoint() else { return Ok(decision) };
+        let LastCheckpoint { checkpoint, path, .. } = noted.clone();
         let now = self.world.ha_metadata()?.ok().and_then(|metadata| metadata.checkpoint);
         let newest = now.max(named).filter(|newest| *newest != checkpoint);
-        let than_it = match newest {
-            Some(newest) => format!(
+        let than_it = match newest.map(|newest| (newest, self.path_of(newest, noted))) {
+            Some((newest, Some(beside))) => {
+                format!(
+                    "and HA metadata of the job has named checkpoint {newest} since, `{beside}`"
+                )
+            }
+            Some((newest, None)) => format!(
                 "but HA metadata of the job has named checkpoint {newest}, whose path is not \
                  known. It may be beside the other"
             ),
             None => "and whether there is a newer one is not known".to_owned(),
         };
         Ok(StopDecision::Refuse(format!(
-            "{message} The operator has noted checkpoint {checkpoint} of the job before its last \
-             start, `{path}`, {than_it}"
+            "{}. The operator has noted checkpoint {checkpoint} of the job before its last \
+             start, `{path}`, {than_it}",
+            message.trim_end_matches('.')
         )))
     }
 }

@@ -318,6 +318,7 @@ fn s12_the_checkpoint_that_was_left_is_not_used_where_there_may_be_a_newer_one()
         let error = error(&plan);
         let noted = [LEFT, SHARED].iter().any(|path| error.contains(&format!("`{path}`")));
         assert!(noted && error.contains(named), "{name}: {error}");
+        assert!(error.contains(". The operator") && !error.contains(".."), "{name}: {error}");
     }
     let mut newer = unrestorable(Some(7));
     newer.facts.checkpoints = with_latest("s3://lake/chk/1/chk-9");
