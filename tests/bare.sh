@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Check that what tests need is installed on a machine that has none of it: tests/tools.sh as a whole, and what each script installs
-# that can be run alone.
+# that can be run alone, but for tests/dependencies.sh, which needs nothing except Rust.
 #
 #   tests/bare.sh            all of them, each on a machine of its own; takes half an hour
 #   tests/bare.sh SCRIPT…    only these
@@ -73,7 +73,7 @@ on_machine() {
 
 scripts=("$@")
 if [ $# -eq 0 ]; then
-    scripts=(tests/tools.sh tests/artifacts.sh tests/browser.sh tests/stores.sh tests/helm.sh tests/monitoring.sh tests/cluster.sh)
+    scripts=(tests/tools.sh tests/artifacts.sh tests/browser.sh tests/stores.sh tests/helm.sh tests/monitoring.sh tests/workflows.sh tests/cluster.sh)
 fi
 for script in "${scripts[@]}"; do
     began=$SECONDS

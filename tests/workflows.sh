@@ -3,6 +3,7 @@
 # Go and Python.
 cd "$(dirname "$0")/.."
 . tests/strict.sh
+set_up actionlint zizmor
 actionlint=$(tests/tools.sh actionlint)
 zizmor=$(tests/tools.sh zizmor)
 "$actionlint/actionlint"
