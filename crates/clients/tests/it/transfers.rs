@@ -197,3 +197,61 @@ async fn a_jar_that_changed_on_the_disk_is_not_uploaded() {
     client.upload_jar_file("app.jar", jar_file(folder.path(), size)).await.unwrap();
     assert!(arrived.load(Ordering::SeqCst) > size);
 }
+
+/// Prints the memory, the disk space and the time of many jobs with one large jar.
+#[test]
+#[ignore = "prints figures, and sends 25 GB over loopback"]
+fn fifty_jobs_with_one_large_jar() {
+    const JOBS: usize = 50;
+    const CHUNK: usize = 1 << 20;
+    const CHUNKS: usize = 500;
+    static LARGE: [u8; CHUNK] = [b'.'; CHUNK];
+    let answer = || async {
+        let first = Bytes::from_static(b"PK\x03\x04");
+        let rest = Bytes::from_static(&LARGE).slice(first.len()..);
+        let others = (1..CHUNKS).map(|_| Bytes::from_static(&LARGE));
+        let all = [first, rest].into_iter().chain(others).map(Ok::<_, std::io::Error>);
+        let length = (CHUNK * CHUNKS).to_string();
+        ([("content-length", length)], Body::from_stream(futures::stream::iter(all)))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let begun = std::time::Instant::now();
+    let disk_bytes = runtime.block_on(async {
+        let address = serve(Router::new().fallback(answer)).await;
+        let (client, arrived) = job_manager().await;
+        let uri = format!("{address}/app.jar");
+        let sizes = [(&*format!("{PREFIX}.max-size"), "1 gb")];
+        let request = request(("shop", &uri), folder.path(), &sizes, &[]);
+        let (jars, most) = (Jars::default(), AtomicUsize::new(0));
+        let upload = async || {
+            let fetched = jars.fetch(&request).await.unwrap();
+            most.fetch_max(disk_bytes(folder.path()), Ordering::SeqCst);
+            let Fetched { size_bytes, ref sha256, .. } = fetched;
+            let (path, sha256) = (fetched.path().to_owned(), sha256.clone());
+            let file = KnownFile { path, size_bytes, sha256 };
+            client.upload_jar_file("app.jar", file).await.unwrap();
+        };
+        join_all((0..JOBS).map(|_| upload())).await;
+        assert!(arrived.load(Ordering::SeqCst) > JOBS * CHUNK * CHUNKS);
+        most.into_inner()
+    });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let memory = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    println!(
+        "{JOBS} jobs, {CHUNKS} MiB: {memory}, {} MiB on the disk, {:?}",
+        disk_bytes >> 20,
+        begun.elapsed()
+    );
+}
+
+/// Returns the size of all files below a folder.
+fn disk_bytes(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
+        Ok(metadata) => usize::try_from(metadata.len()).unwrap(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
