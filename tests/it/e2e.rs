@@ -22,6 +22,7 @@ mod preflight;
 mod session_jobs;
 mod snapshots;
 mod sql;
+mod tenants;
 mod waits;
 mod zookeeper;
 

@@ -13,6 +13,7 @@ mod long {
     use kube::api::{Api, Patch, PatchParams, PostParams};
     use serde_json::{Value, json};
 
+    use crate::e2e::cluster::silence::Silence;
     use crate::e2e::cluster::{Cluster, JOB, jar, project, run};
     use crate::e2e::zookeeper;
     use crate::support::patience::{BEYOND_PATIENCE, PATIENCE};
@@ -32,7 +33,14 @@ mod long {
     const CONNECTIONS: usize = 300;
     /// Time in which a kubelet that gets no answers restarts a container several times.
     const STARVATION: Duration = Duration::from_mins(2);
-    const CHECKPOINTS: Duration = Duration::from_secs(2);
+    const CHECKPOINTS: Duration = Duration::from_secs(10);
+
+    /// A Lease: how often it was taken over, its last renewal, and how long that counts.
+    struct Held {
+        transitions: i32,
+        renewed: Timestamp,
+        duration: Duration,
+    }
 
     #[test]
     #[ignore = "needs a sandbox with real Flink, and some minutes"]
@@ -45,9 +53,9 @@ mod long {
 
         // The victim: an application with its metadata in ZooKeeper, and a session job with a jar from its store.
         let job = in_zookeeper(&victim.job(), &quorum);
-        victim.deploy(&job);
-        victim.deploy(&lab(&victim));
-        victim.deploy(&session_job("orders", &his, GOOD));
+        victim.post(&job);
+        victim.post(&lab(&victim));
+        victim.post(&session_job("orders", &his, GOOD));
         let orders = victim.wait_until_runs("FlinkSessionJob", "orders");
         victim.wait_until_stable();
         for output in ["output", "orders"] {
@@ -56,13 +64,12 @@ mod long {
         let incarnation = victim.job_managers().into_iter().map(|pod| pod.metadata.uid);
         let incarnation: Vec<_> = incarnation.collect();
         let lease = platform.lease();
-        attacker.deploy(&lab(&attacker));
+        attacker.post(&lab(&attacker));
 
+        let silences = ["output", "orders"].map(|output| Silence::watch_folder(&victim, output));
         let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let gaps = ["output", "orders"]
-                .map(|output| scope.spawn(|| longest_gap(&victim, output, &is_over)));
-            let lateness = scope.spawn(|| platform.longest_without_renewal(&is_over));
+        let late = thread::scope(|scope| {
+            let late = scope.spawn(|| platform.longest_without_renewal(&is_over));
             let attacks = scope.spawn(|| {
                 attacker.steal_and_poison_the_jar(&mine);
                 attacker.answer_as_a_job_manager();
@@ -72,22 +79,19 @@ mod long {
             });
             let outcome = attacks.join();
             is_over.store(true, Ordering::Relaxed);
-            for gap in gaps {
-                let gap = gap.join().unwrap();
-                println!(
-                    "-- longest time without a record: {gap:?}, checkpoints every {CHECKPOINTS:?}"
-                );
-            }
-            println!(
-                "-- longest time without a renewal of the Lease: {:?}",
-                lateness.join().unwrap()
-            );
             outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            late.join().unwrap()
         });
+        let silences = silences.map(Silence::longest);
+        println!(
+            "-- silences {silences:?}, checkpoints every {CHECKPOINTS:?}; Lease renewed after {late:?}"
+        );
         platform.print_memory();
+        assert!(silences.iter().all(|silence| *silence < 2 * CHECKPOINTS), "{silences:?}");
+        assert!(late < platform.lease().duration, "the Lease was not renewed for {late:?}");
 
         // The operator went on, and the victim's jobs were never restarted.
-        assert_eq!(platform.lease().0, lease.0, "the same leader");
+        assert_eq!(platform.lease().transitions, lease.transitions, "the same leader");
         assert_eq!(platform.restarts(), 0);
         let after: Vec<_> = victim.job_managers().into_iter().map(|pod| pod.metadata.uid).collect();
         assert_eq!(after, incarnation);
@@ -117,6 +121,7 @@ mod long {
             ("high-availability.type", "zookeeper"),
             ("high-availability.zookeeper.quorum", quorum),
             ("high-availability.zookeeper.path.root", "/team"),
+            ("execution.checkpointing.interval", &*format!("{CHECKPOINTS:?}")),
         ] {
             options.insert(key.to_owned(), json!(value));
         }
@@ -127,6 +132,8 @@ mod long {
         let mut lab = cluster.job();
         lab["metadata"]["name"] = json!(LAB);
         lab["spec"].as_object_mut().unwrap().remove("job");
+        lab["spec"]["flinkConfiguration"]["execution.checkpointing.interval"] =
+            json!(format!("{CHECKPOINTS:?}"));
         lab
     }
 
@@ -152,22 +159,14 @@ mod long {
         })
     }
 
-    /// Returns the longest time in which a job committed nothing.
-    fn longest_gap(cluster: &Cluster, output: &str, is_over: &AtomicBool) -> Duration {
-        let (mut records, mut since) = (cluster.records_in(output), Instant::now());
-        let mut longest = Duration::ZERO;
-        while !is_over.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(500));
-            let now = cluster.records_in(output);
-            longest = longest.max(since.elapsed());
-            if now > records {
-                (records, since) = (now, Instant::now());
-            }
-        }
-        longest
-    }
-
     impl Cluster {
+        /// Creates a resource as anybody can who may, without the program's own checks.
+        fn post(&self, manifest: &Value) {
+            let mut manifest = manifest.clone();
+            manifest["metadata"]["namespace"] = json!(self.namespace);
+            self.create(&manifest);
+        }
+
         /// Installs an operator in this namespace for those of the tenants.
         fn install_for(&self, tenants: &[&Self]) {
             let names: Vec<&str> = tenants.iter().map(|one| &*one.namespace).collect();
@@ -175,6 +174,7 @@ mod long {
                 "watchNamespaces": names,
                 "replicas": 2,
                 "defaultConfiguration": {"config.yaml": "\
+                    kubernetes.operator.reconcile.interval: 3 s\n\
                     kubernetes.operator.user.artifacts.allowed-schemes: s3\n\
                     kubernetes.operator.user.artifacts.disallow-restricted-hosts: false\n"},
             });
@@ -227,7 +227,7 @@ mod long {
                 lab["status"]["jobManagerDeploymentStatus"] == "READY"
             });
             for (name, port) in [("thief", CLOSED), ("poisoner", POISONED)] {
-                self.deploy(&session_job(name, store, port));
+                self.post(&session_job(name, store, port));
                 let told = self.wait_until_one("FlinkSessionJob", name, "told", |job| {
                     job["status"]["error"].is_string()
                 });
@@ -252,11 +252,11 @@ mod long {
                 ("kubernetes.entry.path", "/flink-data/entry.sh"),
                 ("job.autoscaler.enabled", "true"),
                 ("job.autoscaler.stabilization.interval", "0s"),
-                ("job.autoscaler.metrics.window", "10s"),
+                ("job.autoscaler.metrics.window", "15s"),
             ] {
                 options.insert(key.to_owned(), json!(value));
             }
-            self.deploy(&job);
+            self.post(&job);
             self.wait_until_one("FlinkDeployment", "hostile", "RUNNING", |job| {
                 job["status"]["jobStatus"]["state"] == "RUNNING"
             });
@@ -294,9 +294,9 @@ mod long {
             }});
             let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
             self.wait_for(services.patch(&name, &params, &patch)).unwrap();
-            self.deploy(&session_job("mover", store, GOOD));
+            self.post(&session_job("mover", store, GOOD));
             let told = self.wait_until_one("FlinkSessionJob", "mover", "refused", |job| {
-                job["status"]["error"].as_str().is_some_and(|error| error.contains("ExternalName"))
+                job["status"]["error"].as_str().is_some_and(|error| error.contains("externalName"))
             });
             println!("-- mover: {}", told["status"]["error"]);
             let jars = other.answer_of(LAB, "/jars")["files"].as_array().unwrap().len();
@@ -310,7 +310,9 @@ mod long {
             assert!(before.contains(&"jobs".to_owned()), "{before:?}");
             let mut job = in_zookeeper(&self.job(), quorum);
             job["spec"]["job"]["upgradeMode"] = json!("stateless");
-            self.deploy(&job);
+            job["spec"]["flinkConfiguration"]["kubernetes.operator.resource.cleanup.timeout"] =
+                json!("20s");
+            self.post(&job);
             let told = self.wait_until("refused", |job| job["status"]["error"].is_string());
             println!("-- {JOB}: {}", told["status"]["error"]);
             self.delete("FlinkDeployment", JOB);
@@ -338,19 +340,23 @@ mod long {
             println!("-- {} connections", open.len());
         }
 
-        /// Returns how often the Lease was taken over, and its last renewal.
-        fn lease(&self) -> (i32, Timestamp) {
+        fn lease(&self) -> Held {
             let leases: Api<Lease> = Api::namespaced(self.client(), &self.namespace);
             let spec = self.wait_for(leases.get(LEASE)).unwrap().spec.unwrap();
-            (spec.lease_transitions.unwrap_or_default(), spec.renew_time.unwrap().0)
+            let seconds = spec.lease_duration_seconds.unwrap();
+            Held {
+                transitions: spec.lease_transitions.unwrap_or_default(),
+                renewed: spec.renew_time.unwrap().0,
+                duration: Duration::from_secs(seconds.try_into().unwrap()),
+            }
         }
 
         /// Returns the longest time in which the leader did not renew its Lease.
         fn longest_without_renewal(&self, is_over: &AtomicBool) -> Duration {
-            let (mut longest, mut last) = (Duration::ZERO, self.lease().1);
+            let (mut longest, mut last) = (Duration::ZERO, self.lease().renewed);
             while !is_over.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(500));
-                let now = self.lease().1;
+                let now = self.lease().renewed;
                 longest = longest.max(now.duration_since(last).unsigned_abs());
                 last = now;
             }

@@ -19,8 +19,12 @@ pub(in crate::e2e) struct Silence {
 
 impl Silence {
     pub(in crate::e2e) fn watch(cluster: &Cluster) -> Self {
+        Self::watch_folder(cluster, "output")
+    }
+
+    pub(in crate::e2e) fn watch_folder(cluster: &Cluster, output: &str) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let (output, end) = (cluster.data().join("output"), Arc::clone(&is_over));
+        let (output, end) = (cluster.data().join(output), Arc::clone(&is_over));
         let thread = thread::spawn(move || {
             let (mut longest, mut before) = (Duration::ZERO, 0);
             let mut grew = Instant::now();
