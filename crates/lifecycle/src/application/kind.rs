@@ -59,6 +59,8 @@ pub(crate) struct OfCluster {
     pub(crate) waits_for_turn: Option<(&'static str, String)>,
     /// The JobManager has not listed the job for so long that it no longer knows it.
     pub(crate) is_job_lost: bool,
+    /// It is unknown which jobs run in the session cluster. Those that have left for a change do not come back for that.
+    pub(crate) are_jobs_unknown: bool,
 }
 
 impl JobResource for FlinkDeployment {

@@ -96,7 +96,9 @@ impl DeploymentPass<'_> {
 
     /// Nothing to change: recover, or wait.
     pub(crate) fn maintain_session(&mut self, last: &ReconciledSpec) -> End {
-        AWAITS_JOBS.clear(&mut self.status.cluster_info);
+        if !self.own.are_jobs_unknown {
+            AWAITS_JOBS.clear(&mut self.status.cluster_info);
+        }
         let config = self.observe_config()?;
         let job_manager = self.status.job_manager_deployment_status;
         if job_manager == JobManagerDeploymentStatus::Missing

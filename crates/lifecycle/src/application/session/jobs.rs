@@ -32,7 +32,10 @@ impl DeploymentPass<'_> {
         }
         let session_jobs = match self.world.session_jobs()? {
             Ok(session_jobs) => session_jobs.clone(),
-            Err(reason) => return Err(jobs_unknown(&format!("the FlinkSessionJobs: {reason}"))),
+            Err(reason) => {
+                let reason = format!("the FlinkSessionJobs: {reason}");
+                return Err(self.refuse_unknown_jobs(&reason));
+            }
         };
         if self.is_started_with_high_availability()? == Some(true)
             && self.is_high_availability_on()?
@@ -48,9 +51,10 @@ impl DeploymentPass<'_> {
             Ok(jobs) => jobs.clone(),
             Err(reason) => {
                 // No job was submitted to a JobManager that never answered, and none is left without a process.
+                let reason = reason.to_owned();
                 let has_jobs = self.is_proven(last)
                     && self.read_job_manager()?.is_some_and(|found| found.available_replicas > 0);
-                return if has_jobs { Err(jobs_unknown(reason)) } else { Ok(None) };
+                return if has_jobs { Err(self.refuse_unknown_jobs(&reason)) } else { Ok(None) };
             }
         };
         let of_session_jobs: HashSet<&String> =
@@ -70,6 +74,20 @@ impl DeploymentPass<'_> {
                 || session_job.job_id.as_ref().is_some_and(|id| running.contains(id))
         };
         Ok(self.await_ends(named(&session_jobs, runs)))
+    }
+
+    /// Refuses to replace a cluster while it is unknown what runs in it.
+    fn refuse_unknown_jobs(&mut self, reason: &str) -> Halt {
+        self.own.are_jobs_unknown = true;
+        let option = options::SESSION_UPGRADE_WAIT_FOR_JOBS.key();
+        Halt::problem(Problem::upgrade(
+            "UpgradeFailed",
+            format!(
+                "could not determine which jobs run in the session cluster ({reason}). Nothing is \
+                 stopped, and the change waits. To go on anyway, which ends the jobs, set \
+                 `{option}: false`"
+            ),
+        ))
     }
 
     /// Waits until none of these session jobs is in the cluster. The wait is on record before their absence is checked,
@@ -157,19 +175,6 @@ impl DeploymentPass<'_> {
 /// Why the jobs of a session cluster do not outlive its JobManager.
 const ENDS_JOBS: &str =
     "without high availability both before and after the change, they end with the JobManager";
-
-/// Refuses to replace a cluster while it is unknown what runs in it.
-fn jobs_unknown(reason: &str) -> Halt {
-    let option = options::SESSION_UPGRADE_WAIT_FOR_JOBS.key();
-    Halt::problem(Problem::upgrade(
-        "UpgradeFailed",
-        format!(
-            "could not determine which jobs run in the session cluster ({reason}). Nothing is \
-             stopped, and the change waits. To go on anyway, which ends the jobs, set `{option}: \
-             false`"
-        ),
-    ))
-}
 
 /// Refuses because only their owner can stop jobs without a resource with a savepoint, and start them again.
 fn unmanaged_refused(jobs: &str) -> Halt {

@@ -59,6 +59,8 @@ pub(crate) struct Session {
     pub(crate) stopping: Vec<String>,
     has_ha_metadata: bool,
     metadata_unreadable: bool,
+    /// The JobManager is there, and does not say what runs in it.
+    is_silent: bool,
     /// Number of created JobManagers.
     pub(crate) made: u64,
     /// How often an Ingress was applied while the cluster ran.
@@ -112,6 +114,7 @@ impl Session {
             stopping: vec![],
             has_ha_metadata: false,
             metadata_unreadable: false,
+            is_silent: false,
             made: 0,
             ingresses_moved: 0,
             made_with: FlinkConfig::new(),
@@ -220,7 +223,7 @@ impl Session {
             Question::Pods => facts.pods = Fact::Known(self.pods()),
             Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),
             Question::Remains => facts.remains = Fact::Known(self.pods()),
-            Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
+            Question::Jobs => facts.jobs = fact(is_up && !self.is_silent, || self.jobs()),
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
             Question::SessionJobs => {
                 let of = |(index, name): (usize, &String)| SessionJob {

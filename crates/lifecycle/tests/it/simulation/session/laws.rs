@@ -418,6 +418,16 @@ fn a_cluster_without_high_availability_waits_until_its_jobs_have_left() {
     assert!(sim.made == 1 && !awaits_jobs(&sim), "the edit was taken back");
 
     version(&mut sim, FlinkVersion::V2_1);
+    sim.is_silent = true;
+    sim.tick();
+    sim.pass(None);
+    assert!(sim.message().contains("could not determine which jobs run"), "{}", sim.message());
+    assert!(awaits_jobs(&sim), "who has left stays away while the JobManager does not answer");
+    sim.is_silent = false;
+    version(&mut sim, FlinkVersion::V1_20);
+    assert!(sim.made == 1 && !awaits_jobs(&sim), "the edit was taken back");
+
+    version(&mut sim, FlinkVersion::V2_1);
     sim.jobs = vec![JobStatusState::Finished];
     sim.settle();
     assert!(sim.made == 2 && !awaits_jobs(&sim));
