@@ -28,14 +28,14 @@ use crate::support::patience::PATIENCE;
 static INSTALLED: OnceCell<()> = OnceCell::const_new();
 
 /// A separate namespace in a cluster with our definitions.
-struct Server {
-    client: Client,
-    namespace: String,
+pub(crate) struct Server {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
     address: http::Uri,
 }
 
 impl Server {
-    async fn with_namespace(namespace: &str) -> Self {
+    pub(crate) async fn with_namespace(namespace: &str) -> Self {
         // Fails if another test was first, which is fine.
         drop(rustls::crypto::ring::default_provider().install_default());
         let path = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG")
@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// Restores the cluster, except for the definitions.
-    async fn clean_up(self) {
+    pub(crate) async fn clean_up(self) {
         let namespaces = Api::<Namespace>::all(self.client);
         let _deletion = namespaces.delete(&self.namespace, &DeleteParams::default()).await.unwrap();
     }

@@ -18,6 +18,7 @@ mod blue_green;
 mod bounds;
 mod chart;
 mod cli;
+mod conformance;
 mod disposal;
 mod e2e;
 mod examples;

@@ -1,6 +1,9 @@
+use api::deployment::FlinkDeployment;
 use axum::http::Method;
 use clap::Parser;
 use expect_test::expect;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use kubectl_flink::cli;
 use kubectl_flink::cli::args::{Cli, Command, Global};
 use kubectl_flink::cli::connection::Connection;
@@ -327,9 +330,11 @@ async fn deploy_creates_then_changes_only_what_flags_say() {
 #[tokio::test]
 async fn foreign_fields_are_taken_only_when_told() {
     let cluster = cluster();
-    let mut theirs = wordcount();
-    theirs["metadata"]["annotations"] = json!({"fake/owner.spec.image": "helm"});
-    cluster.insert(theirs);
+    let deployments: Api<FlinkDeployment> = Api::namespaced(cluster.client(), "default");
+    let theirs = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "spec": {"image": "flink:1.20"}});
+    let (helm, theirs) = (PatchParams::apply("helm"), Patch::Apply(theirs));
+    deployments.patch("wordcount", &helm, &theirs).await.unwrap();
     let mut manifest = wordcount();
     manifest["spec"]["image"] = json!("flink:1.20-java17");
     manifest.as_object_mut().unwrap().remove("status");

@@ -1,14 +1,18 @@
 //! A Kubernetes API server in memory, behind a real `kube::Client`.
 //!
 //! It stores objects as JSON and implements what clients rely on: resource versions and conflicts, generations, the
-//! status subresource, finalizers, owners, label and field selectors, and watches. Server-side apply is a merge that
-//! remembers which manager owns which field. Any request can be made to fail, before or after it is carried out. Pods
+//! status subresource, finalizers, owners, label and field selectors, watches, and server-side apply, for which a list
+//! is a single field. Where a real one answers otherwise, `conformance` fails. Any request can be made to fail, before or after it is carried out. Pods
 //! can have logs, and ports that lead to another fake.
 
+mod failures;
+mod fields;
 pub(crate) mod http;
 mod logs;
 mod people;
 mod port_forward;
+mod rules;
+mod selectors;
 mod store;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -229,7 +233,7 @@ impl FakeCluster {
             }
             Answer::NoSuchPath => Response::builder()
                 .status(StatusCode::NOT_FOUND)
-                .body(Body::from("404 page not found"))
+                .body(Body::from("404 page not found\n"))
                 .unwrap(),
             Answer::Watch { from } => self.watch(request, from),
         })

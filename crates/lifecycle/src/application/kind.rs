@@ -38,6 +38,7 @@ const HELD_UP_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// What a pass over a deployment finds out in addition to the job.
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each found out by itself")]
 pub(crate) struct OfCluster {
     /// The Deployment exists, but its other objects may not.
     pub(crate) is_unfinished: bool,

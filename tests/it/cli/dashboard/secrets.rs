@@ -244,7 +244,7 @@ async fn nothing_that_comes_out_has_a_secret() {
         "/in/shop/deployment/orders/logs",
     ] {
         // A page says that it loads until what it shows has been listed.
-        let shows = async {
+        let has_loaded = async {
             loop {
                 let page = shown.get(path).header(COOKIE, &cookie).send().await.unwrap();
                 let page = page.text().await.unwrap();
@@ -255,7 +255,7 @@ async fn nothing_that_comes_out_has_a_secret() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(timeout(PATIENCE, shows).await.is_ok(), "{path} does not show the job");
+        assert!(timeout(PATIENCE, has_loaded).await.is_ok(), "{path} does not show the job");
     }
 }
 

@@ -4,7 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::crd;
 use axum::http::{Method, Uri};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use super::failures::no_such_method;
+use super::fields::{Manager, Owners, remove};
+use super::rules::{
+    FOREGROUND, ORPHAN, add_finalizer, count_generation, end, has_finalizers, has_generation,
+    kind_of, refusal, restore, written,
+};
+use super::selectors::{matches_fields, matches_labels};
 
 /// Key of an object: plural, namespace (empty for cluster-scoped), name.
 type Key = (String, String, String);
@@ -13,24 +21,33 @@ type Key = (String, String, String);
 pub(super) struct Store {
     objects: BTreeMap<Key, Value>,
     /// Every change since the start, so that a watch can begin at any resource version.
-    log: Vec<(u64, &'static str, Key, Value)>,
+    log: Vec<Change>,
+    owners: BTreeMap<Key, Owners>,
     version: u64,
     pub(super) unknown_kinds: BTreeSet<String>,
 }
 
+/// An object before and after a change.
+struct Change {
+    version: u64,
+    key: Key,
+    before: Option<Value>,
+    after: Option<Value>,
+}
+
 /// A parsed request.
 pub(super) struct Request {
-    method: Method,
-    api_version: String,
+    pub(super) method: Method,
+    pub(super) api_version: String,
     namespace: String,
-    plural: String,
+    pub(super) plural: String,
     name: Option<String>,
     subresource: Option<String>,
     query: BTreeMap<String, String>,
     content_type: String,
     /// Whether only metadata is requested.
     is_metadata: bool,
-    body: Value,
+    pub(super) body: Value,
     path: String,
 }
 
@@ -96,6 +113,19 @@ impl Request {
             && matches_fields(object, self.query("fieldSelector"))
     }
 
+    /// Returns who writes. Without a name the API server derives one from the user agent.
+    fn manager(&self) -> Manager {
+        let name = match self.query("fieldManager") {
+            "" => "unknown",
+            name => name,
+        };
+        Manager { name: name.to_owned(), applies: self.content_type.contains("apply-patch") }
+    }
+
+    pub(super) fn is_of_ours(&self) -> bool {
+        self.api_version.starts_with("flink.apache.org/")
+    }
+
     fn shown(&self, object: &Value) -> Value {
         if !self.is_metadata {
             return object.clone();
@@ -114,54 +144,6 @@ fn passed(containers: &Value) -> Value {
         })
     });
     json!({"phase": "Succeeded", "containerStatuses": statuses.collect::<Vec<_>>()})
-}
-
-/// Evaluates a field selector such as `a.b=c,d.e!=f`; a missing field is empty.
-fn matches_fields(object: &Value, selector: &str) -> bool {
-    let field = |path: &str| {
-        let pointer = format!("/{}", path.replace('.', "/"));
-        object.pointer(&pointer).and_then(Value::as_str).unwrap_or_default()
-    };
-    selector.split(',').filter(|term| !term.is_empty()).all(|term| {
-        if let Some((path, value)) = term.split_once("!=") {
-            field(path) != value
-        } else {
-            term.split_once('=').is_none_or(|(path, value)| field(path) == value)
-        }
-    })
-}
-
-/// Evaluates a label selector such as `a=b,c!=d,e in (f,g),h`.
-fn matches_labels(object: &Value, selector: &str) -> bool {
-    let label = |name: &str| object["metadata"]["labels"][name.trim()].as_str();
-    let mut terms = Vec::new();
-    let mut depth = 0;
-    let mut term = String::new();
-    for c in selector.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
-        }
-        if c == ',' && depth == 0 {
-            terms.push(std::mem::take(&mut term));
-        } else {
-            term.push(c);
-        }
-    }
-    terms.push(term);
-    terms.iter().map(|term| term.trim()).filter(|term| !term.is_empty()).all(|term| {
-        if let Some((name, values)) = term.split_once(" in ") {
-            let values = values.trim().trim_matches(['(', ')']);
-            values.split(',').any(|value| label(name) == Some(value.trim()))
-        } else if let Some((name, value)) = term.split_once("!=") {
-            label(name) != Some(value.trim())
-        } else if let Some((name, value)) = term.split_once('=') {
-            label(name) == Some(value.trim_start_matches('=').trim())
-        } else {
-            label(term).is_some()
-        }
-    })
 }
 
 impl Store {
@@ -193,23 +175,24 @@ impl Store {
         let key =
             (Self::plural_of(&text("/kind")), text("/metadata/namespace"), text("/metadata/name"));
         self.begin(&mut object);
-        self.put("ADDED", key, object)
+        self.put(key, object)
     }
 
     pub(super) fn set_status(&mut self, plural: &str, namespace: &str, name: &str, patch: &Value) {
         let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
         let mut object = self.objects.get(&key).expect("the object is there").clone();
         merge(&mut object, &json!({"status": patch}));
-        self.put("MODIFIED", key, object);
+        self.put(key, object);
     }
 
     /// Sets the metadata that the API server gives a new object.
     fn begin(&mut self, object: &mut Value) {
+        let has_generation = has_generation(object);
         let metadata = &mut object["metadata"];
         if metadata["uid"].is_null() {
             metadata["uid"] = json!(format!("uid-{}", self.version + 1));
         }
-        if metadata["generation"].is_null() {
+        if metadata["generation"].is_null() && has_generation {
             metadata["generation"] = json!(1);
         }
         if metadata["creationTimestamp"].is_null() {
@@ -218,16 +201,26 @@ impl Store {
         }
     }
 
-    fn put(&mut self, event: &'static str, key: Key, mut object: Value) -> Value {
-        self.version += 1;
+    /// Returns the newest resource version, which is never zero: that means any.
+    fn version(&self) -> u64 {
+        self.version.max(1)
+    }
+
+    fn put(&mut self, key: Key, mut object: Value) -> Value {
+        self.version = self.version() + 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        self.log.push((self.version, event, key.clone(), object.clone()));
-        if event == "DELETED" {
-            self.objects.remove(&key);
-        } else {
-            self.objects.insert(key, object.clone());
-        }
+        let before = self.objects.insert(key.clone(), object.clone());
+        let change = Change { version: self.version, key, before, after: Some(object.clone()) };
+        self.log.push(change);
         object
+    }
+
+    fn remove(&mut self, key: &Key) {
+        self.version = self.version() + 1;
+        self.owners.remove(key);
+        let before = self.objects.remove(key);
+        let change = Change { version: self.version, key: key.clone(), before, after: None };
+        self.log.push(change);
     }
 
     /// Answers discovery of a group's kinds, as far as clients use it.
@@ -254,24 +247,21 @@ impl Store {
         if request.plural.is_empty() && !request.api_version.is_empty() {
             return Answer::Object(200, self.kinds(&request.api_version));
         }
-        if request.api_version.is_empty() || self.unknown_kinds.contains(&request.plural) {
+        let is_unknown = request.is_of_ours() && kind_of(&request.plural).is_empty()
+            || self.unknown_kinds.contains(&request.plural);
+        if request.api_version.is_empty() || is_unknown {
             return Answer::NoSuchPath;
         }
         match (request.method.as_str(), &request.name) {
             ("GET", None) => self.list(request),
             ("GET", Some(name)) => match self.objects.get(&request.key(name)) {
                 Some(object) => Answer::Object(200, request.shown(object)),
-                None => not_found(request, name),
+                None => request.not_found(name),
             },
             ("POST", None) => self.create(request),
             ("PUT" | "PATCH", Some(name)) => self.write(request, name),
             ("DELETE", Some(name)) => self.delete(request, name),
-            _ => Answer::Failure {
-                code: 405,
-                reason: "MethodNotAllowed",
-                message: format!("{} {}", request.method, request.path),
-                details: Value::Null,
-            },
+            _ => no_such_method(),
         }
     }
 
@@ -280,25 +270,58 @@ impl Store {
             return Answer::Watch { from: request.query("resourceVersion").parse().unwrap_or(0) };
         }
         let items = self.objects.iter().filter(|(key, object)| request.covers(key, object));
-        let items = items.map(|(_, object)| request.shown(object)).collect::<Vec<_>>();
-        let kind = if request.is_metadata { "PartialObjectMetadataList" } else { "List" };
+        let items = items.map(|(_, object)| {
+            let mut shown = request.shown(object);
+            // In lists of its own kinds, the API server leaves out what is in the list.
+            if !request.is_metadata && !request.is_of_ours() {
+                let fields = shown.as_object_mut().unwrap();
+                fields.remove("kind");
+                fields.remove("apiVersion");
+            }
+            shown
+        });
+        let items = items.collect::<Vec<_>>();
+        let (api_version, kind) = if request.is_metadata {
+            ("meta.k8s.io/v1", "PartialObjectMetadata")
+        } else {
+            (&*request.api_version, kind_of(&request.plural))
+        };
         Answer::Object(
             200,
-            json!({"apiVersion": request.api_version, "kind": kind,
-                "metadata": {"resourceVersion": self.version.to_string()}, "items": items}),
+            json!({"apiVersion": api_version, "kind": format!("{kind}List"),
+                "metadata": {"resourceVersion": self.version().to_string()}, "items": items}),
         )
     }
 
-    /// Returns the watch events after `from`, and the version they lead up to.
+    /// Returns the watch events after `from`, and the version they lead up to. What is there comes first if `from` is
+    /// zero.
     pub(super) fn events(&self, request: &Request, from: u64) -> (Vec<String>, u64) {
-        let lines = self
-            .log
-            .iter()
-            .filter(|(version, _, key, object)| *version > from && request.covers(key, object))
-            .map(|(_, event, _, object)| {
-                json!({"type": event, "object": request.shown(object)}).to_string() + "\n"
+        let line = |kind: &str, object: &Value| {
+            json!({"type": kind, "object": request.shown(object)}).to_string() + "\n"
+        };
+        let lines = if from == 0 {
+            let covered = self.objects.iter().filter(|(key, object)| request.covers(key, object));
+            covered.map(|(_, object)| line("ADDED", object)).collect()
+        } else {
+            let changes = self.log.iter().filter(|change| change.version > from);
+            let told = changes.filter_map(|Change { version, key, before, after }| {
+                let before = before.as_ref().filter(|object| request.covers(key, object));
+                let after = after.as_ref().filter(|object| request.covers(key, object));
+                Some(match (before, after) {
+                    (None, Some(after)) => line("ADDED", after),
+                    (Some(_), Some(after)) => line("MODIFIED", after),
+                    // As it was last seen, with the version of its end.
+                    (Some(before), None) => {
+                        let mut last = before.clone();
+                        last["metadata"]["resourceVersion"] = json!(version.to_string());
+                        line("DELETED", &last)
+                    }
+                    (None, None) => return None,
+                })
             });
-        (lines.collect(), self.version)
+            told.collect()
+        };
+        (lines, self.version())
     }
 
     fn create(&mut self, request: &Request) -> Answer {
@@ -306,16 +329,12 @@ impl Store {
         let Some(name) =
             object.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned)
         else {
-            return invalid("metadata.name is required");
+            let cause = ("FieldValueRequired", "Required value: name or generateName is required");
+            return request.invalid(kind_of(&request.plural), "", "metadata.name", cause);
         };
         let key = request.key(&name);
         if self.objects.contains_key(&key) {
-            return Answer::Failure {
-                code: 409,
-                reason: "AlreadyExists",
-                message: format!("{} \"{name}\" already exists", request.plural),
-                details: details(request, &name),
-            };
+            return request.already_exists(&name);
         }
         if !request.namespace.is_empty() {
             object["metadata"]["namespace"] = json!(request.namespace);
@@ -328,127 +347,155 @@ impl Store {
         if !request.query("dryRun").is_empty() {
             return Answer::Object(201, object);
         }
+        self.owners.entry(key.clone()).or_default().write(
+            &request.manager(),
+            &Value::Null,
+            &object,
+        );
         if object["metadata"]["labels"]["app.kubernetes.io/name"] == "flink-preflight" {
             object["status"] = passed(&object["spec"]["containers"]);
         }
-        Answer::Object(201, self.put("ADDED", key, object))
+        Answer::Object(201, self.put(key, object))
     }
 
     fn write(&mut self, request: &Request, name: &str) -> Answer {
-        let is_apply = request.content_type.contains("apply-patch");
+        let manager = request.manager();
         let key = request.key(name);
         let Some(before) = self.objects.get(&key).cloned() else {
-            if !is_apply || request.subresource.is_some() {
-                return not_found(request, name);
+            if !manager.applies || request.subresource.is_some() {
+                return request.not_found(name);
             }
-            return match self.create(request) {
-                Answer::Object(_, mut object) if request.query("dryRun").is_empty() => {
-                    own(&mut object, request);
-                    self.objects.insert(key, object.clone());
-                    Answer::Object(201, object)
-                }
-                other => other,
-            };
+            return self.create(request);
         };
-        let expected =
-            request.body.pointer("/metadata/resourceVersion").filter(|version| !version.is_null());
-        if expected.is_some_and(|expected| *expected != before["metadata"]["resourceVersion"]) {
-            return conflict(request, name);
+        if let Some(refused) = refusal(request, name, &before) {
+            return refused;
         }
-        if is_apply
+        let mut owners = self.owners.get(&key).cloned().unwrap_or_default();
+        let former = owners.clone();
+        if manager.applies
             && request.query("force") != "true"
-            && let Some(field) = foreign_field(&before, request)
+            && let Some(conflict) = owners.conflict(&manager, &before, &request.body)
         {
-            return field;
+            return conflict;
         }
-        let mut after = before.clone();
-        if request.method == Method::PUT {
-            let metadata = before["metadata"].clone();
-            after = request.body.clone();
-            let mut kept = metadata;
-            merge(&mut kept, &request.body["metadata"]);
-            after["metadata"] = kept;
-        } else {
-            merge(&mut after, &request.body);
-        }
-        after["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
-        if request.subresource.as_deref() == Some("status") {
+        let is_of_status = request.subresource.as_deref() == Some("status");
+        let mut after = written(request, &before);
+        if is_of_status {
             let status = after["status"].take();
             after = before.clone();
             after["status"] = status;
         } else {
             restore(&mut after, &before, "status");
-            if is_apply {
-                own(&mut after, request);
-            }
         }
-        if after == before {
+        if manager.applies && !is_of_status {
+            for dropped in owners.apply(&manager, &before, &request.body) {
+                remove(&mut after, &dropped);
+            }
+        } else {
+            owners.write(&manager, &before, &after);
+        }
+        if after == before && owners == former {
             return Answer::Object(200, before);
         }
-        if after.get("spec") != before.get("spec") {
-            let generation = before["metadata"]["generation"].as_i64().unwrap_or(0);
-            after["metadata"]["generation"] = json!(generation + 1);
+        if has_generation(&before) && after.get("spec") != before.get("spec") {
+            count_generation(&mut after);
         }
         if !request.query("dryRun").is_empty() {
             return Answer::Object(200, after);
         }
-        let is_released =
-            !after["metadata"]["deletionTimestamp"].is_null() && !has_finalizers(&after);
-        let event = if is_released { "DELETED" } else { "MODIFIED" };
-        let uid = after["metadata"]["uid"].clone();
-        let stored = self.put(event, key, after);
-        if is_released {
-            self.collect(&uid);
-            self.end_foreground();
+        if after["metadata"]["deletionTimestamp"].is_null() || has_finalizers(&after) {
+            self.owners.insert(key.clone(), owners);
+            return Answer::Object(200, self.put(key, after));
         }
-        Answer::Object(200, stored)
+        self.remove(&key);
+        self.collect(&after["metadata"]["uid"]);
+        self.end_foreground();
+        Answer::Object(200, after)
     }
 
     fn delete(&mut self, request: &Request, name: &str) -> Answer {
         let key = request.key(name);
         let Some(mut object) = self.objects.get(&key).cloned() else {
-            return not_found(request, name);
+            return request.not_found(name);
         };
         let uid = object["metadata"]["uid"].clone();
-        let expected = &request.body["preconditions"];
-        let is_as_expected =
-            |field: &str| expected[field].is_null() || expected[field] == object["metadata"][field];
-        if !["uid", "resourceVersion"].into_iter().all(is_as_expected) {
-            return conflict(request, name);
-        }
-        if request.body["dryRun"].as_array().is_some_and(|stages| !stages.is_empty()) {
-            return Answer::Object(200, object);
-        }
-        if has_finalizers(&object) {
-            if object["metadata"]["deletionTimestamp"].is_null() {
-                object["metadata"]["deletionTimestamp"] = json!(jiff::Timestamp::now());
-                object = self.put("MODIFIED", key, object);
+        for (field, what) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+            let (expected, found) =
+                (&request.body["preconditions"][field], &object["metadata"][field]);
+            if !expected.is_null() && expected != found {
+                let kind = object["kind"].as_str().unwrap_or_default();
+                return request.unexpected(kind, name, what, [expected, found]);
             }
-            return Answer::Object(200, object);
         }
-        if request.body["propagationPolicy"] == "Foreground" {
-            return self.delete_in_foreground(key, object, &uid);
+        let mut details = request.details(&request.plural, name);
+        details["uid"] = uid.clone();
+        let success = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+            "details": details});
+        let is_dry = request.body["dryRun"].as_array().is_some_and(|stages| !stages.is_empty());
+        let propagation = request.body["propagationPolicy"].as_str();
+        let finalizer = match propagation {
+            Some("Foreground") => Some(FOREGROUND),
+            Some("Orphan") => Some(ORPHAN),
+            _ => None,
+        };
+        if finalizer.is_none() && !has_finalizers(&object) {
+            if !is_dry {
+                self.remove(&key);
+                self.collect(&uid);
+                self.end_foreground();
+            }
+            return Answer::Object(200, success);
         }
-        self.put("DELETED", key, object);
-        if request.body["propagationPolicy"] != "Orphan" {
-            self.collect(&uid);
+        if object["metadata"]["deletionTimestamp"].is_null() {
+            end(&mut object);
+            if let Some(finalizer) = finalizer {
+                add_finalizer(&mut object, finalizer);
+            }
+            if !is_dry {
+                object = self.put(key.clone(), object);
+            }
         }
-        Answer::Object(
-            200,
-            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}),
-        )
+        if !is_dry {
+            match propagation {
+                Some("Foreground") => self.collect(&uid),
+                Some("Orphan") => self.orphan(&key, &uid),
+                _ => {}
+            }
+            self.end_foreground();
+        }
+        Answer::Object(200, object)
     }
 
-    /// Deletes what the object owns, and then the object. Dependents that block it and do not go keep it.
-    fn delete_in_foreground(&mut self, key: Key, mut object: Value, uid: &Value) -> Answer {
-        self.collect(uid);
-        if !self.is_kept_by_dependents(uid) {
-            self.put("DELETED", key, object);
-            return Answer::Object(200, json!({"kind": "Status", "status": "Success"}));
+    /// Releases what the object owns, and then the object.
+    fn orphan(&mut self, key: &Key, uid: &Value) {
+        for (owned, mut object) in self.objects.clone() {
+            let owners =
+                object["metadata"].get_mut("ownerReferences").and_then(Value::as_array_mut);
+            let Some(owners) = owners else { continue };
+            let count = owners.len();
+            owners.retain(|owner| owner["uid"] != *uid);
+            let is_empty = owners.is_empty();
+            if owners.len() < count {
+                if is_empty {
+                    object["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+                }
+                self.put(owned, object);
+            }
         }
-        object["metadata"]["deletionTimestamp"] = json!(jiff::Timestamp::now());
-        object["metadata"]["finalizers"] = json!([FOREGROUND]);
-        Answer::Object(200, self.put("MODIFIED", key, object))
+        self.release(key, ORPHAN);
+    }
+
+    /// Removes a finalizer, and the object with the last one.
+    fn release(&mut self, key: &Key, finalizer: &str) {
+        let mut object = self.objects[key].clone();
+        let finalizers = object["metadata"]["finalizers"].as_array_mut().unwrap();
+        finalizers.retain(|one| one != finalizer);
+        if finalizers.is_empty() {
+            self.remove(key);
+            self.collect(&object["metadata"]["uid"]);
+        } else {
+            self.put(key.clone(), object);
+        }
     }
 
     fn is_kept_by_dependents(&self, owner: &Value) -> bool {
@@ -464,13 +511,12 @@ impl Store {
     fn end_foreground(&mut self) {
         let ended = self.objects.iter().find(|(_, object)| {
             let metadata = &object["metadata"];
-            metadata["finalizers"] == json!([FOREGROUND])
+            let finalizers = metadata["finalizers"].as_array();
+            finalizers.is_some_and(|all| all.contains(&json!(FOREGROUND)))
                 && !self.is_kept_by_dependents(&metadata["uid"])
         });
-        let Some((key, object)) = ended.map(|(key, object)| (key.clone(), object.clone())) else {
-            return;
-        };
-        self.put("DELETED", key, object);
+        let Some(key) = ended.map(|(key, _)| key.clone()) else { return };
+        self.release(&key, FOREGROUND);
         // What it kept in turn.
         self.end_foreground();
     }
@@ -495,81 +541,15 @@ impl Store {
         for (key, mut object) in orphans {
             if has_finalizers(&object) {
                 if object["metadata"]["deletionTimestamp"].is_null() {
-                    object["metadata"]["deletionTimestamp"] = json!(jiff::Timestamp::now());
-                    self.put("MODIFIED", key, object);
+                    end(&mut object);
+                    self.put(key, object);
                 }
                 continue;
             }
             let uid = uid_of(&object);
-            self.put("DELETED", key, object);
+            self.remove(&key);
             self.collect(&uid);
         }
-    }
-}
-
-/// The finalizer of an object that is deleted after its dependents.
-const FOREGROUND: &str = "foregroundDeletion";
-
-fn has_finalizers(object: &Value) -> bool {
-    object
-        .pointer("/metadata/finalizers")
-        .and_then(Value::as_array)
-        .is_some_and(|all| !all.is_empty())
-}
-
-/// Resets `field` to its previous value.
-fn restore(after: &mut Value, before: &Value, field: &str) {
-    let Some(after) = after.as_object_mut() else { return };
-    match before.get(field) {
-        Some(value) => drop(after.insert(field.to_owned(), value.clone())),
-        None => drop(after.remove(field)),
-    }
-}
-
-/// Records the spec fields that the manager applied.
-fn own(object: &mut Value, request: &Request) {
-    let manager = request.query("fieldManager").to_owned();
-    let mut fields = Vec::new();
-    leaves(&request.body["spec"], "spec", &mut fields);
-    let owners = object["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
-    let mut owners: Map<String, Value> = owners;
-    for field in fields {
-        owners.insert(format!("fake/owner.{field}"), json!(manager));
-    }
-    if !owners.is_empty() {
-        object["metadata"]["annotations"] = Value::Object(owners);
-    }
-}
-
-/// Returns the conflict with a field that another manager applied with another value.
-fn foreign_field(before: &Value, request: &Request) -> Option<Answer> {
-    let manager = request.query("fieldManager");
-    let mut fields = Vec::new();
-    leaves(&request.body["spec"], "spec", &mut fields);
-    let foreign = fields.into_iter().find_map(|field| {
-        let owner = before["metadata"]["annotations"][format!("fake/owner.{field}")].as_str()?;
-        let pointer = format!("/{}", field.replace('.', "/"));
-        let is_other = before.pointer(&pointer) != request.body.pointer(&pointer);
-        (owner != manager && is_other).then(|| (field, owner.to_owned()))
-    });
-    foreign.map(|(field, owner)| Answer::Failure {
-        code: 409,
-        reason: "Conflict",
-        message: format!("Apply failed with 1 conflict: conflict with \"{owner}\": .{field}"),
-        details: json!({"causes": [{"reason": "FieldManagerConflict", "field": format!(".{field}"),
-            "message": format!("conflict with \"{owner}\"")}]}),
-    })
-}
-
-fn leaves(value: &Value, path: &str, fields: &mut Vec<String>) {
-    match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                leaves(value, &format!("{path}.{key}"), fields);
-            }
-        }
-        Value::Null => {}
-        _ => fields.push(path.to_owned()),
     }
 }
 
@@ -587,40 +567,5 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
         } else {
             merge(&mut target[key.as_str()], value);
         }
-    }
-}
-
-fn details(request: &Request, name: &str) -> Value {
-    let group = request.api_version.split_once('/').map_or("", |(group, _)| group);
-    json!({"name": name, "group": group, "kind": request.plural})
-}
-
-fn not_found(request: &Request, name: &str) -> Answer {
-    Answer::Failure {
-        code: 404,
-        reason: "NotFound",
-        message: format!("{} \"{name}\" not found", request.plural),
-        details: details(request, name),
-    }
-}
-
-fn conflict(request: &Request, name: &str) -> Answer {
-    Answer::Failure {
-        code: 409,
-        reason: "Conflict",
-        message: format!(
-            "Operation cannot be fulfilled on {} \"{name}\": the object has been modified",
-            request.plural
-        ),
-        details: details(request, name),
-    }
-}
-
-fn invalid(message: &str) -> Answer {
-    Answer::Failure {
-        code: 422,
-        reason: "Invalid",
-        message: message.to_owned(),
-        details: Value::Null,
     }
 }

@@ -37,6 +37,7 @@ mod laws;
 mod upheaval;
 
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "what a world is like, one by one")]
 pub(crate) struct Session {
     pub(crate) now: Timestamp,
     pub(crate) resource: FlinkDeployment,
