@@ -90,7 +90,7 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     esac
 fi
 # If only a share of the tests is requested, run a third of these.
-first="--skip a_broken_image_ --skip all_pods_log_in_ --skip flink_is_as_we_expect --skip until_stable_tells"
+first="--skip a_broken_image_ --skip all_pods_log_in_ --skip flink_answers_on_every_way --skip until_stable_tells"
 second="--skip state_in_hdfs_ --skip a_standby_ --skip helm_installs_ --skip statements_run"
 third="--skip a_failed_job_ --skip parallelism_is_changed --skip a_reactive_job_ --skip an_example_behind_tls"
 turns=
@@ -108,7 +108,7 @@ all)
     tests 4 api_server:: faults:: --skip faults::alone::
     # Together with those that stop their own control plane, which fill the time when only the longest are left.
     if [ "${1:-}" = all ]; then
-        tests 5 e2e:: faults::alone:: --skip ::long:: --skip e2e::examples::alone::
+        tests 5 e2e:: faults::alone:: conformance::flink:: --skip ::long:: --skip e2e::examples::alone::
         # With a share, half of the tests use the newest Flink already.
         KUBECTL_FLINK_TEST_FLINK=2.3
         export KUBECTL_FLINK_TEST_FLINK
@@ -117,7 +117,7 @@ all)
         tests 1 ::long::
     else
         # shellcheck disable=SC2086 # one word for each argument
-        tests 5 e2e:: faults::alone:: --skip ::long:: --skip e2e::examples::alone:: --skip an_example_in_ $turns
+        tests 5 e2e:: faults::alone:: conformance::flink:: --skip ::long:: --skip e2e::examples::alone:: --skip an_example_in_ $turns
     fi
     tests 1 e2e::examples::alone::
     ;;

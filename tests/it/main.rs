@@ -25,7 +25,6 @@ mod examples;
 mod faults;
 mod flink_client;
 mod flink_scaling;
-mod flink_scenarios;
 mod flink_tls;
 mod foreign_service;
 mod from_java;

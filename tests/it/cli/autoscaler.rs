@@ -237,6 +237,7 @@ async fn history_tells_what_was_scaled_and_by_which_rates() {
 #[tokio::test]
 async fn history_tells_what_flink_itself_rescaled() {
     let (flink, cluster) = measured().await;
+    flink.with("default/orders", |cluster| cluster.is_2_3 = true);
     let address = || Some(flink.address().to_owned());
     let line = "autoscaler history orders --rescales";
     let ran = run(&cluster, address(), line).await;

@@ -1,6 +1,7 @@
 //! All ways to reach a JobManager on a real Kubernetes give the same answers.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use api::status::SavepointFormatType;
 use clients::flink::{
@@ -11,8 +12,7 @@ use clients::flink::{
     savepoints::{SavepointRequest, SavepointStatus},
 };
 
-use crate::flink_scenarios::until_up;
-use crate::support::patience::DEADLINES;
+use crate::support::patience::{DEADLINES, PATIENCE};
 
 const NO_JOB: &str = "0123456789abcdef0123456789abcdef";
 
@@ -54,6 +54,15 @@ pub(super) async fn all(place: &Place<'_>) {
         jar_goes_up_and_away(&place.client(access)).await;
     }
     port_forward_where_the_proxy_is_forbidden(place).await;
+}
+
+/// Waits until Flink answers in the short time that it has for this.
+async fn until_up(client: &Client) {
+    let begun = Instant::now();
+    while !client.is_up().await {
+        assert!(begun.elapsed() < PATIENCE, "no JobManager");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 async fn same_answers(client: &Client) {

@@ -1,15 +1,11 @@
-//! A real session cluster behaves as the Flink client and the fake assume.
+//! Every way to a real session cluster.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use clients::flink::Client;
 use serde_json::{Value, json};
 
 use super::access::{self, Place};
-use super::cluster::{Cluster, JOB, jar, run};
-use crate::flink_scenarios::{self, Submission};
-use crate::support::patience::{DEADLINES, PATIENCE};
+use super::cluster::{Cluster, JOB, run};
 use crate::support::program::other;
 
 /// Created for one run, and worthless afterwards.
@@ -22,9 +18,7 @@ fn session(cluster: &Cluster) -> Value {
     spec.remove("job");
     spec.insert("mode".to_owned(), json!("standalone"));
     let options = spec["flinkConfiguration"].as_object_mut().unwrap();
-    options.retain(|key, _| !key.starts_with("high-availability") && key != "state.savepoints.dir");
-    let retention = "execution.checkpointing.externalized-checkpoint-retention";
-    options.insert(retention.to_owned(), json!("RETAIN_ON_CANCELLATION"));
+    options.retain(|key, _| !key.starts_with("high-availability"));
     spec["taskManager"]["replicas"] = json!(1);
     session
 }
@@ -38,7 +32,7 @@ fn wait_until_up(cluster: &Cluster) {
 
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
-fn flink_is_as_we_expect_on_every_way_to_it() {
+fn flink_answers_on_every_way_to_it() {
     let mut cluster = Cluster::new("flink");
     cluster.start_operator();
     let mut session = session(&cluster);
@@ -47,17 +41,6 @@ fn flink_is_as_we_expect_on_every_way_to_it() {
     for object in neighbours(&cluster) {
         cluster.create(&object);
     }
-    let url = format!("http://{}:8081", cluster.service_address(&format!("{JOB}-rest")));
-    let submission = Submission {
-        jar: std::fs::read(jar()).unwrap().into(),
-        args: ["--output", "file:///flink-data/output"].map(str::to_owned).to_vec(),
-        savepoints: "file:/flink-data/savepoints".to_owned(),
-    };
-    let client = Client::at(&url, DEADLINES).unwrap();
-    cluster.wait_for(async {
-        wait_for_slots(&client).await;
-        flink_scenarios::all(&client, &submission).await;
-    });
     let config = cluster.kube_config();
     let place = Place { config: &config, namespace: &cluster.namespace, cluster_id: JOB };
     cluster.wait_for(access::all(&place));
@@ -86,15 +69,6 @@ fn flink_is_as_we_expect_on_every_way_to_it() {
     });
     cluster.flink(&["delete", JOB, "--yes"]);
     cluster.wait_until("deleted", Value::is_null);
-}
-
-/// Waits for a slot; the JobManager answers before its TaskManager has registered.
-async fn wait_for_slots(client: &Client) {
-    let start = Instant::now();
-    while client.overview().await.unwrap().slots_total == 0 {
-        assert!(start.elapsed() < PATIENCE, "no TaskManager in {PATIENCE:?}");
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
 }
 
 /// Returns the objects beside the cluster for [`access::all`].

@@ -126,7 +126,7 @@ pub(super) async fn a_job_that_nobody_saw_may_be_lost() {
         assert!(start.elapsed() < PATIENCE, "{}", stage.told("no checkpoint"));
         sleep(Duration::from_millis(200)).await;
         let now = flink.now();
-        flink.with(&key, |cluster| cluster.jobs.values_mut().for_each(|job| job.step(now)));
+        flink.with(&key, |cluster| cluster.step(now));
     }
     // Kubernetes timestamps have whole seconds.
     sleep(Duration::from_secs(1)).await;

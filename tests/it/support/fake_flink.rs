@@ -1,9 +1,10 @@
 //! A fake Flink cluster: its REST API over stateful jobs, on a port of 127.0.0.1.
 //!
-//! It answers as Flink 1.20 does, texts included; `flink_scenarios` holds both to the same expectations. One server
+//! It answers as Flink does, texts included; the scripts of `conformance` hold both to the same answers. One server
 //! plays many clusters, distinguished by the `Host` header `<id>-rest.<namespace>`; a plain address is the cluster "".
 //! Requests drive the clock: each one moves every job on by one step, so that tests neither sleep nor race.
 
+mod gates;
 mod job;
 mod ledger;
 pub(crate) mod load;
@@ -21,11 +22,15 @@ use axum::{
     response::Response,
 };
 use clients::flink::{Client, Deadlines};
+use gates::Gates;
 pub(crate) use job::{Job, READ_RECORDS, Snapshot};
 pub(crate) use ledger::Submission;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::patience::DEADLINES;
+
+/// Pause before it is looked whether an answer still has to wait.
+const AGAIN: Duration = Duration::from_millis(5);
 
 /// What goes wrong with one request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -74,6 +79,12 @@ pub(crate) struct Cluster {
     pub(crate) default_savepoint_directory: Option<String>,
     /// Whether the cluster chooses the ids of triggers itself and knows one format only.
     pub(crate) is_before_1_15: bool,
+    /// Where jobs wait or fail.
+    pub(crate) gates: Gates,
+    /// Slots of all TaskManagers; as many as are needed if there is no number.
+    pub(crate) slots: Option<u64>,
+    /// Whether it answers as Flink 2.3, and not as 1.20.
+    pub(crate) is_2_3: bool,
     /// Whether no JobManager runs.
     pub(crate) is_down: bool,
     /// Numbers of the snapshots that former JobManagers left in the store, by path.
@@ -167,6 +178,17 @@ impl Cluster {
         let mut taken = self.jobs.values().flat_map(|job| &job.checkpoints);
         let is_taken = taken.any(|one| one.kind != "CHECKPOINT" && one.path == path);
         !self.disposed.contains(path) && (is_taken || self.stored.contains_key(path))
+    }
+
+    fn version(&self) -> &'static str {
+        if self.is_2_3 { "2.3.0" } else { "1.20.5" }
+    }
+
+    /// Advances all jobs by one request.
+    pub(crate) fn step(&mut self, now: i64) {
+        for job in self.jobs.values_mut() {
+            job.step(now, &self.gates);
+        }
     }
 
     /// Returns a number that was not used before.
@@ -318,6 +340,27 @@ impl World {
         Some(injected.fault)
     }
 
+    /// Whether the answer to a request waits: to a submission, until `main()` has run and there is an execution graph, and
+    /// to a cancellation until there is one.
+    fn waits(&self, host: &str, place: &str, method: &Method, uri: &Uri, body: &[u8]) -> bool {
+        let Some(cluster) = self.clusters.get(&key_of(host)) else { return false };
+        if !cluster.gates.hold(place) {
+            return false;
+        }
+        let is_submission = uri.path().ends_with("/run");
+        let job = if is_submission {
+            let posted: Value = serde_json::from_slice(body).unwrap_or_default();
+            posted["jobId"].as_str().unwrap_or_default().to_owned()
+        } else {
+            uri.path().rsplit('/').next().unwrap_or_default().to_owned()
+        };
+        if place == "main" {
+            return is_submission && !cluster.jobs.contains_key(&job);
+        }
+        let asks = is_submission || *method == Method::PATCH;
+        asks && cluster.jobs.get(&job).is_some_and(Job::is_initializing)
+    }
+
     fn handle(
         &mut self,
         host: &str,
@@ -327,12 +370,7 @@ impl World {
         body: &[u8],
     ) -> (StatusCode, String) {
         self.now += 1000;
-        let host = host.split(':').next().unwrap_or_default();
-        let key = match host.split_once("-rest.") {
-            Some((id, namespace)) => format!("{namespace}/{id}"),
-            None => String::new(),
-        };
-        let now = self.time();
+        let (key, now) = (key_of(host), self.time());
         let cluster = if key.is_empty() {
             self.clusters.entry(key).or_default()
         } else if let Some(cluster) = self.clusters.get_mut(&key) {
@@ -343,11 +381,18 @@ impl World {
         if cluster.is_down {
             return rest::no_leader();
         }
-        for job in cluster.jobs.values_mut() {
-            job.step(now);
-        }
+        cluster.step(now);
         cluster.take_stock();
         rest::handle(cluster, now, method, uri, headers, body)
+    }
+}
+
+/// Returns the cluster that a request is for.
+fn key_of(host: &str) -> String {
+    let host = host.split(':').next().unwrap_or_default();
+    match host.split_once("-rest.") {
+        Some((id, namespace)) => format!("{namespace}/{id}"),
+        None => String::new(),
     }
 }
 
@@ -387,7 +432,15 @@ async fn answer(
         // Flink itself sets no cookie, but a JobManager also runs other people's code.
         return response.header("set-cookie", "of=flink").body(Body::from(text)).unwrap();
     }
+    let waits = |at| world.lock().unwrap().waits(host, at, &method, &uri, &body);
+    while waits("main") {
+        tokio::time::sleep(AGAIN).await;
+    }
     let (status, text) = world.lock().unwrap().handle(host, &method, &uri, &headers, &body);
+    // Another submission of the same job is refused at once.
+    while status.is_success() && waits("graph") {
+        tokio::time::sleep(AGAIN).await;
+    }
     match fault {
         Some(Fault::SilentAfter) => std::future::pending::<Response>().await,
         Some(Fault::Garbage) => respond((status, "{\"jobs\":[{".into())),

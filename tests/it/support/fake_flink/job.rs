@@ -8,6 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::Metrics;
+use super::gates::Gates;
 use super::load::Load;
 
 /// How long statistics are cached (Flink: 3 s).
@@ -18,6 +19,9 @@ pub(crate) const READ_RECORDS: &str = "read-records";
 
 /// Number of checkpoints that Flink keeps in a job's history.
 const HISTORY: usize = 10;
+
+const CHECKPOINT_EXCEPTION: &str = "org.apache.flink.runtime.checkpoint.CheckpointException";
+const JOB_EXCEPTION: &str = "org.apache.flink.runtime.JobException";
 
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts")]
@@ -45,6 +49,17 @@ pub(crate) struct Job {
     pub(crate) savepoint_failure: Option<String>,
     /// Whether the next stop leaves a savepoint and a job that failed while stopping.
     pub(crate) fails_while_stopping: bool,
+    /// Whether it may restart as often as it fails.
+    pub(crate) restarts: bool,
+    /// Whether the cluster has too few slots for it.
+    pub(crate) lacks_slots: bool,
+    /// Number of requests until its input ends.
+    pub(crate) ends_after: Option<usize>,
+    /// Whether the JobManager has made its execution graph: before, it knows little of the job.
+    has_graph: bool,
+    is_opening: bool,
+    failed_checkpoints: usize,
+    last_failed: Option<Snapshot>,
     /// Number of requests until a savepoint completes.
     pub(crate) savepoint_steps: usize,
     pub(crate) operations: BTreeMap<String, Operation>,
@@ -99,7 +114,7 @@ impl Job {
     pub(crate) fn running(id: &str, now: i64) -> Self {
         let mut job = Self::submitted(id, now);
         job.next_states.clear();
-        (job.state, job.running_tasks) = ("RUNNING".into(), 2);
+        (job.state, job.running_tasks, job.has_graph) = ("RUNNING".into(), 2, true);
         job
     }
 
@@ -121,6 +136,13 @@ impl Job {
             rescales: None,
             savepoint_failure: None,
             fails_while_stopping: false,
+            restarts: false,
+            lacks_slots: false,
+            ends_after: None,
+            has_graph: false,
+            is_opening: false,
+            failed_checkpoints: 0,
+            last_failed: None,
             savepoint_steps: 2,
             operations: BTreeMap::new(),
             metrics: BTreeMap::new(),
@@ -154,6 +176,16 @@ impl Job {
         results.filter_map(number).max()
     }
 
+    /// Whether the JobManager is still making its execution graph.
+    pub(super) fn is_initializing(&self) -> bool {
+        !self.has_graph && !self.is_terminal()
+    }
+
+    /// Returns the checkpoint storage, which nobody knows of a job without an execution graph.
+    pub(super) fn checkpoint_storage(&self) -> &'static str {
+        if self.has_graph { "FileSystemCheckpointStorage" } else { "Unknown" }
+    }
+
     pub(crate) fn cancel(&mut self) {
         self.state = "CANCELLING".into();
         self.next_states = [("CANCELED", 0)].into();
@@ -164,7 +196,46 @@ impl Job {
         self.end(now, "FAILED");
     }
 
+    /// Lets a task fail: the job restarts from its newest checkpoint if it may.
+    fn fail_a_task(&mut self, cause: &str, now: i64) {
+        if !self.restarts {
+            return self.fail_for(cause, now);
+        }
+        let (class, message) = cause.split_once(": ").unwrap();
+        self.exceptions.insert(0, (class.to_owned(), message.to_owned(), now));
+        self.suspend();
+        (self.state, self.running_tasks) = ("RESTARTING".into(), 0);
+        self.next_states = [("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)].into();
+        let newest = self.checkpoints.iter().rfind(|one| one.kind == "CHECKPOINT").cloned();
+        self.restored = newest.or_else(|| self.restored.take());
+    }
+
+    fn fail_for(&mut self, cause: &str, now: i64) {
+        let strategy = "Recovery is suppressed by NoRestartBackoffTimeStrategy";
+        self.fail(JOB_EXCEPTION, &format!("{strategy}\nCaused by: {cause}"), now);
+    }
+
+    /// Ends what was triggered and is not complete.
+    fn suspend(&mut self) {
+        let mut operations = std::mem::take(&mut self.operations);
+        for operation in operations.values_mut().filter(|operation| operation.result.is_none()) {
+            operation.result = Some(Err(self.fail_checkpoint(&operation.kind, SUSPENDED)));
+        }
+        self.operations.append(&mut operations);
+    }
+
+    /// A checkpoint fails that had its number already.
+    fn fail_checkpoint(&mut self, kind: &Triggered, reason: &str) -> (String, String) {
+        let (id, path) = (self.next_checkpoint, String::new());
+        self.next_checkpoint += 1;
+        self.failed_checkpoints += 1;
+        let kind = kind.name();
+        self.last_failed = Some(Snapshot { id, path, time: self.start, kind, is_discarded: false });
+        checkpoint_exception(reason)
+    }
+
     fn end(&mut self, now: i64, state: &str) {
+        self.suspend();
         (self.state, self.running_tasks, self.end) = (state.into(), 0, now);
         self.next_states.clear();
         if state == "FINISHED" || (state == "CANCELED" && self.deletes_checkpoints) {
@@ -187,10 +258,64 @@ impl Job {
     }
 
     /// Advances the job by one request.
-    pub(crate) fn step(&mut self, now: i64) {
+    pub(super) fn step(&mut self, now: i64, gates: &Gates) {
         if let Some(load) = &mut self.load {
             load.step(now);
         }
+        self.move_on(now, gates);
+        let is_due = self.is_checkpointing && self.checkpoints_by_itself;
+        if is_due && self.runs_fully() {
+            self.add_checkpoint(now);
+        }
+        let mut operations = std::mem::take(&mut self.operations);
+        let ran = self.runs_fully();
+        let mut pending: Vec<&mut Operation> =
+            operations.values_mut().filter(|operation| operation.result.is_none()).collect();
+        // A stop suspends what was triggered before it, so it comes first.
+        pending.sort_by_key(|operation| !operation.kind.is_stop());
+        for operation in pending {
+            if !ran {
+                operation.result = Some(Err(self.not_carried_out()));
+            } else if !self.runs_fully() {
+                operation.result = Some(self.overtake(&operation.kind, now));
+            } else if operation.steps_left > 0 {
+                operation.steps_left -= 1;
+            } else if !gates.hold("snapshot") {
+                operation.result = Some(self.carry_out(&operation.kind, now, gates));
+            }
+        }
+        self.operations.append(&mut operations);
+    }
+
+    /// A savepoint that was triggered during a stop completes after that one; everything else fails with the job.
+    fn overtake(&mut self, kind: &Triggered, now: i64) -> Result<Done, (String, String)> {
+        match kind {
+            Triggered::Savepoint { path } if self.state == "FINISHED" => {
+                self.add("SAVEPOINT", path.clone(), now);
+                Ok(Done::Path(path.clone()))
+            }
+            _ => Err(self.fail_checkpoint(kind, SUSPENDED)),
+        }
+    }
+
+    fn runs_fully(&self) -> bool {
+        self.state == "RUNNING" && self.running_tasks == 2
+    }
+
+    /// Goes on to its next state, unless it is held where it is.
+    fn move_on(&mut self, now: i64, gates: &Gates) {
+        self.is_opening = gates.hold("open");
+        let is_held = match self.state.as_str() {
+            _ if self.is_initializing() => gates.hold("graph"),
+            "RUNNING" => self.running_tasks == 1 && self.is_opening,
+            "RESTARTING" => gates.fail("record"),
+            "CANCELLING" => gates.hold("close"),
+            _ => false,
+        };
+        if is_held || self.is_terminal() {
+            return;
+        }
+        self.has_graph = true;
         match self.next_states.pop_front() {
             Some((state @ ("CANCELED" | "FINISHED" | "FAILED"), _)) => self.end(now, state),
             Some((state, running)) => {
@@ -198,72 +323,128 @@ impl Job {
             }
             None => {}
         }
-        let is_due = self.is_checkpointing && self.checkpoints_by_itself;
-        if is_due && self.state == "RUNNING" && self.running_tasks == 2 {
-            for older in self.checkpoints.iter_mut().filter(|one| one.kind == "CHECKPOINT") {
-                older.is_discarded = true;
+        if self.lacks_slots {
+            let class =
+                "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException";
+            self.fail_for(
+                &format!("{class}: Could not acquire the minimum required resources."),
+                now,
+            );
+        } else if self.runs_fully() && gates.fail("record") {
+            self.fail_a_task("java.lang.IllegalStateException: told to fail at record", now);
+        } else if self.runs_fully()
+            && let Some(left) = &mut self.ends_after
+        {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                // With one more checkpoint, so that sinks commit the last records.
+                self.add_checkpoint(now);
+                self.end(now, "FINISHED");
             }
-            let path = format!("file:/checkpoints/{}/chk-{}", self.id, self.next_checkpoint);
-            self.add("CHECKPOINT", path, now);
         }
-        let mut operations = std::mem::take(&mut self.operations);
-        for operation in operations.values_mut().filter(|operation| operation.result.is_none()) {
-            if operation.steps_left > 0 {
-                operation.steps_left -= 1;
-            } else {
-                operation.result = Some(self.carry_out(&operation.kind, now));
-            }
-        }
-        self.operations = operations;
     }
 
-    fn carry_out(&mut self, kind: &Triggered, now: i64) -> Result<Done, (String, String)> {
-        const CHECKPOINT_EXCEPTION: &str =
-            "org.apache.flink.runtime.checkpoint.CheckpointException";
+    /// Returns why an operation was not begun.
+    fn not_carried_out(&self) -> (String, String) {
         if self.is_terminal() {
-            return Err(job_not_found(&self.id));
+            return job_not_found(&self.id);
         }
-        let is_in_proc = match kind {
-            Triggered::Savepoint { path } | Triggered::Stop { path } => path.contains("/proc/"),
-            Triggered::Checkpoint => false,
-        };
-        if is_in_proc {
-            let reason =
-                "An Exception occurred while triggering the checkpoint. IO-problem detected.";
-            self.savepoint_failure = Some(reason.into());
+        if self.is_initializing() {
+            return unavailable();
+        }
+        checkpoint_exception(&format!(
+            "Checkpoint triggering task Source: Car data (1/1) of job {} is not being executed at the moment. \
+             Aborting checkpoint. Failure reason: Not all required tasks are currently running.",
+            self.id
+        ))
+    }
+
+    /// Triggering with a known id does not start another operation. A stop suspends what else was triggered, and the job
+    /// fails if that was a stop.
+    pub(super) fn trigger(&mut self, id: &str, kind: Triggered, now: i64) {
+        if self.operations.contains_key(id) {
+            return;
+        }
+        let mut operation = Operation { kind, steps_left: self.savepoint_steps, result: None };
+        if self.is_terminal() || self.is_initializing() {
+            operation.result = Some(Err(self.not_carried_out()));
+        } else if operation.kind.is_stop() {
+            let is_stop = |one: &Operation| one.result.is_none() && one.kind.is_stop();
+            let is_second = self.operations.values().any(is_stop);
+            self.suspend();
+            if is_second {
+                operation.result = Some(Err(self.fail_checkpoint(&operation.kind, SUSPENDED)));
+                let cause =
+                    "org.apache.flink.util.FlinkRuntimeException: Stop-with-savepoint failed.";
+                self.fail_a_task(cause, now);
+            }
+        }
+        self.operations.insert(id.to_owned(), operation);
+    }
+
+    fn carry_out(
+        &mut self,
+        kind: &Triggered,
+        now: i64,
+        gates: &Gates,
+    ) -> Result<Done, (String, String)> {
+        if let Triggered::Savepoint { path } | Triggered::Stop { path } = kind
+            && path.contains("/proc/")
+        {
+            let directory = path.rsplit_once('/').unwrap().0.replace("file:///", "file:/");
+            let (class, text) = self.fail_checkpoint(
+                kind,
+                "An Exception occurred while triggering the checkpoint. IO-problem detected.",
+            );
+            let cause = "java.io.IOException: Failed to create savepoint directory at";
+            return Err((class, format!("{text}\nCaused by: {cause} {directory}")));
         }
         if let Some(reason) = self.savepoint_failure.take() {
-            return Err((
-                CHECKPOINT_EXCEPTION.into(),
-                format!("{CHECKPOINT_EXCEPTION}: {reason}\n\tat org.apache.flink.X"),
-            ));
+            return Err(self.fail_checkpoint(kind, &reason));
+        }
+        if gates.fail("snapshot") {
+            let failure = self.fail_checkpoint(kind, "Task has failed.");
+            self.fail_a_task("java.lang.IllegalStateException: told to fail at snapshot", now);
+            return Err(failure);
         }
         match kind {
-            Triggered::Checkpoint => {
-                let path = format!("file:/checkpoints/{}/chk-{}", self.id, self.next_checkpoint);
-                Ok(Done::Checkpoint(self.add("CHECKPOINT", path, now)))
-            }
+            Triggered::Checkpoint => Ok(Done::Checkpoint(self.add_checkpoint(now))),
             Triggered::Savepoint { path } => {
                 self.add("SAVEPOINT", path.clone(), now);
                 Ok(Done::Path(path.clone()))
             }
             Triggered::Stop { path } => {
                 self.add("SYNC_SAVEPOINT", path.clone(), now);
-                if self.fails_while_stopping {
-                    self.fail("java.lang.RuntimeException", "while finishing", now);
-                    let class = "org.apache.flink.runtime.scheduler.stopwithsavepoint.StopWithSavepointStoppingException";
-                    let text = format!(
-                        "{class}: A savepoint has been created at: {path}, but the corresponding \
-                         job {} failed during stopping. The savepoint is consistent, but might \
-                         have uncommitted transactions.",
-                        self.id
-                    );
-                    return Err((class.into(), text));
+                if self.fails_while_stopping || gates.fail("notify") {
+                    return Err(self.fail_after_savepoint(path, now));
                 }
                 self.end(now, "FINISHED");
                 Ok(Done::Path(path.clone()))
             }
         }
+    }
+
+    /// Fails the job although it has restarts left, as Flink does for fear of side effects.
+    fn fail_after_savepoint(&mut self, path: &str, now: i64) -> (String, String) {
+        let class = "org.apache.flink.runtime.scheduler.stopwithsavepoint.StopWithSavepointStoppingException";
+        let text = format!(
+            "{class}: A savepoint has been created at: {path}, but the corresponding job {} failed during stopping. \
+             The savepoint is consistent, but might have uncommitted transactions. If you want to commit the \
+             transaction please restart a job from this savepoint.",
+            self.id
+        );
+        self.fail_for("java.lang.IllegalStateException: told to fail at notify", now);
+        self.fail_for(&text, now);
+        (class.to_owned(), text)
+    }
+
+    /// Completes a checkpoint, which replaces the ones before.
+    fn add_checkpoint(&mut self, now: i64) -> i64 {
+        for older in self.checkpoints.iter_mut().filter(|one| one.kind == "CHECKPOINT") {
+            older.is_discarded = true;
+        }
+        let path = format!("file:/checkpoints/{}/chk-{}", self.id, self.next_checkpoint);
+        self.add("CHECKPOINT", path, now)
     }
 
     fn add(&mut self, kind: &'static str, path: String, time: i64) -> i64 {
@@ -273,17 +454,36 @@ impl Job {
         id
     }
 
+    /// Returns the states of the source's task and of the other one.
+    fn tasks(&self) -> Vec<&'static str> {
+        if !self.has_graph {
+            return Vec::new();
+        }
+        match self.state.as_str() {
+            "RUNNING" => {
+                let starting = if self.is_opening { "INITIALIZING" } else { "SCHEDULED" };
+                let running = |index| if index < self.running_tasks { "RUNNING" } else { starting };
+                [0, 1].map(running).to_vec()
+            }
+            "FINISHED" => vec!["FINISHED"; 2],
+            "CANCELED" => vec!["CANCELED"; 2],
+            "CANCELLING" => vec!["CANCELING"; 2],
+            "FAILED" | "RESTARTING" => vec!["CANCELED", "FAILED"],
+            _ => vec!["SCHEDULED"; 2],
+        }
+    }
+
     pub(crate) fn overview(&self, now: i64) -> Value {
-        let count = |state| if self.state == state { 2 } else { 0 };
-        let scheduled = if self.is_terminal() { 0 } else { 2 - self.running_tasks };
+        let tasks = self.tasks();
+        let count = |state| tasks.iter().filter(|one| **one == state).count();
         json!({
             "jid": self.id, "name": self.name, "start-time": self.start, "end-time": self.end,
             "duration": now - self.start, "state": self.state, "last-modification": now,
             "tasks": {
-                "total": 2, "created": 0, "scheduled": scheduled, "deploying": 0,
-                "running": self.running_tasks, "finished": count("FINISHED"), "canceling": 0,
-                "canceled": count("CANCELED"), "failed": count("FAILED"), "reconciling": 0,
-                "initializing": 0,
+                "total": tasks.len(), "created": 0, "scheduled": count("SCHEDULED"), "deploying": 0,
+                "running": count("RUNNING"), "finished": count("FINISHED"),
+                "canceling": count("CANCELING"), "canceled": count("CANCELED"),
+                "failed": count("FAILED"), "reconciling": 0, "initializing": count("INITIALIZING"),
             },
         })
     }
@@ -296,9 +496,9 @@ impl Job {
             Some(load) => load.records_in(id),
             None => counted(id).unwrap_or_default(),
         };
-        let vertex = |id: &str, name: &str| {
+        let vertex = |id: &str, name: &str, task: &str| {
             let is_finished = self.finished.iter().any(|finished| finished == id);
-            let status = if is_finished { "FINISHED" } else { &self.state };
+            let status = if is_finished { "FINISHED" } else { task };
             let mut metrics = json!({
                 "read-records": records_in(id), "read-records-complete": true,
                 "write-records": 7, "write-records-complete": true,
@@ -317,12 +517,21 @@ impl Job {
         };
         let source = "cbc357ccb763df2852fee8c4fc7d55f2";
         let window = "90bea66de1c231edf33913ecd54406c1";
+        let vertices = match *self.tasks() {
+            [first, second] => {
+                json!([
+                    vertex(source, "Source: Car data", first),
+                    vertex(window, "GlobalWindows -> Sink", second)
+                ])
+            }
+            _ => json!([]),
+        };
         json!({
             "jid": self.id, "name": self.name, "isStoppable": false, "state": self.state,
             "job-type": "STREAMING", "start-time": self.start, "end-time": self.end,
             "duration": now - self.start, "maxParallelism": -1, "now": now,
             "timestamps": {"INITIALIZING": self.start, "RUNNING": self.start, "FAILED": 0},
-            "vertices": [vertex(source, "Source: Car data"), vertex(window, "GlobalWindows -> Sink")],
+            "vertices": vertices,
             "status-counts": {"RUNNING": self.running_tasks},
             "plan": {"jid": self.id, "name": self.name, "type": "STREAMING", "nodes": [
                 {"id": window, "parallelism": parallelism(window), "operator": "", "operator_strategy": "",
@@ -363,13 +572,14 @@ impl Job {
             checkpoints.iter().rev().take(HISTORY).map(Snapshot::json).collect();
         let total = checkpoints.len();
         json!({
-            "counts": {"restored": u8::from(self.restored.is_some()), "total": total,
-                       "in_progress": 0, "completed": total, "failed": 0},
+            "counts": {"restored": u8::from(self.restored.is_some()),
+                       "total": total + self.failed_checkpoints, "in_progress": 0,
+                       "completed": total, "failed": self.failed_checkpoints},
             "summary": {"state_size": quantiles, "end_to_end_duration": quantiles},
             "latest": {
                 "completed": newest(|kind| kind == "CHECKPOINT"),
                 "savepoint": newest(|kind| kind != "CHECKPOINT"),
-                "failed": null, "restored": restored,
+                "failed": self.last_failed.as_ref().map(Snapshot::failed), "restored": restored,
             },
             "history": history,
         })
@@ -404,17 +614,52 @@ impl Job {
     }
 }
 
+const SUSPENDED: &str = "Checkpoint Coordinator is suspending.";
+
+fn checkpoint_exception(reason: &str) -> (String, String) {
+    let text = format!("{CHECKPOINT_EXCEPTION}: {reason}\n\tat org.apache.flink.X");
+    (CHECKPOINT_EXCEPTION.to_owned(), text)
+}
+
+/// Returns class and text of the failure of an operation on a job without an execution graph.
+pub(super) fn unavailable() -> (String, String) {
+    let class = "org.apache.flink.runtime.dispatcher.UnavailableDispatcherOperationException";
+    let text = "Unable to get JobMasterGateway for initializing job. The requested operation is not available while \
+                the JobManager is initializing.";
+    (class.to_owned(), format!("{class}: {text}\n\tat x"))
+}
+
 /// Returns class and text of the failure of an operation on a missing job.
 pub(crate) fn job_not_found(id: &str) -> (String, String) {
-    let class = "java.util.concurrent.CompletionException";
-    let text = format!(
-        "{class}: org.apache.flink.runtime.messages.FlinkJobNotFoundException: \
-         Could not find Flink job ({id})\n\tat x"
+    let cause = format!(
+        "org.apache.flink.runtime.messages.FlinkJobNotFoundException: Could not find Flink job ({id})"
     );
-    (class.into(), text)
+    let class = "java.util.concurrent.CompletionException";
+    (class.to_owned(), format!("{class}: {cause}\n\tat x\nCaused by: {cause}\n\tat x"))
+}
+
+impl Triggered {
+    fn is_stop(&self) -> bool {
+        matches!(self, Self::Stop { .. })
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Savepoint { .. } => "SAVEPOINT",
+            Self::Stop { .. } => "SYNC_SAVEPOINT",
+            Self::Checkpoint => "CHECKPOINT",
+        }
+    }
 }
 
 impl Snapshot {
+    fn failed(&self) -> Value {
+        let mut json = self.json();
+        json["status"] = "FAILED".into();
+        json["external_path"] = Value::Null;
+        json
+    }
+
     pub(crate) fn json(&self) -> Value {
         json!({
             "className": "completed", "id": self.id, "status": "COMPLETED",

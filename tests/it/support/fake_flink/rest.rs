@@ -1,11 +1,13 @@
 //! The fake's REST endpoints.
 
+use std::collections::BTreeSet;
+
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use serde_json::{Value, json};
 
 use super::{
     Cluster, Metrics, Start,
-    job::{Done, Job, Operation, STATISTICS_AGE, Triggered, job_not_found},
+    job::{Done, Job, Operation, STATISTICS_AGE, Triggered, job_not_found, unavailable},
     load::Load,
 };
 
@@ -51,7 +53,7 @@ pub(super) fn handle(
     match (method.as_str(), segments.as_slice()) {
         ("GET", ["config"]) => ok(json!({
             "refresh-interval": 3000, "timezone-name": "Coordinated Universal Time",
-            "timezone-offset": 0, "flink-version": "1.20.5",
+            "timezone-offset": 0, "flink-version": cluster.version(),
             "flink-revision": "0980485 @ 2026-06-08T09:21:06+02:00",
             "features": {"web-submit": true, "web-cancel": true, "web-rescale": false,
                          "web-history": false},
@@ -131,6 +133,46 @@ fn rescales(job: &Job, id: &str) -> Answer {
     throw(StatusCode::NOT_FOUND, class, &text)
 }
 
+/// Formats an error that Flink did not expect.
+fn throw_inside(text: &str) -> Answer {
+    let text = format!("<Exception on server side:\n{text}\n\nEnd of exception on server side>");
+    let errors = json!({"errors": ["Internal server error.", text]});
+    reply(StatusCode::INTERNAL_SERVER_ERROR, errors)
+}
+
+/// Answers what is asked about a job that the cluster does not have.
+fn missing_job(
+    orphans: &BTreeSet<(String, String)>,
+    method: &Method,
+    id: &str,
+    rest: &[&str],
+    posted: &Value,
+) -> Answer {
+    let not_found = format!(
+        "org.apache.flink.runtime.messages.FlinkJobNotFoundException: Could not find Flink job ({id})"
+    );
+    match (method.as_str(), rest) {
+        ("GET", ["metrics"]) => ok(json!([])),
+        ("GET", ["execution-result"]) => throw(StatusCode::NOT_FOUND, REST_EXCEPTION, &not_found),
+        ("PATCH", []) => throw(StatusCode::NOT_FOUND, REST_EXCEPTION, "Job could not be found."),
+        ("POST", ["checkpoints"]) => {
+            reply(StatusCode::ACCEPTED, json!({"request-id": posted["triggerId"]}))
+        }
+        ("GET", ["checkpoints", trigger]) if *trigger != "config" => {
+            trigger_missing("checkpoint", trigger, id)
+        }
+        ("GET", ["resource-requirements"]) => throw_inside(&not_found),
+        ("GET", ["savepoints", trigger]) => {
+            if !orphans.contains(&(id.to_owned(), (*trigger).to_owned())) {
+                return trigger_missing("savepoint", trigger, id);
+            }
+            let result = Some(Err(job_not_found(id)));
+            ok(savepoint_status(&Operation { kind: Triggered::Checkpoint, steps_left: 0, result }))
+        }
+        _ => throw(StatusCode::NOT_FOUND, NOT_FOUND_EXCEPTION, &format!("Job {id} not found")),
+    }
+}
+
 #[expect(clippy::too_many_arguments, reason = "the parts of one request")]
 fn job_endpoint(
     cluster: &mut Cluster,
@@ -142,35 +184,20 @@ fn job_endpoint(
     query: &str,
     posted: &Value,
 ) -> Answer {
-    let missing =
-        || throw(StatusCode::NOT_FOUND, NOT_FOUND_EXCEPTION, &format!("Job {id} not found"));
     match (method.as_str(), rest) {
-        ("POST", ["savepoints" | "stop"]) => return trigger_savepoint(cluster, id, rest, posted),
-        ("GET", ["metrics"]) if !cluster.jobs.contains_key(id) => return ok(json!([])),
-        ("GET", ["execution-result"]) if !cluster.jobs.contains_key(id) => {
-            let text = format!(
-                "org.apache.flink.runtime.messages.FlinkJobNotFoundException: Could not find Flink job ({id})"
-            );
-            return throw(StatusCode::NOT_FOUND, REST_EXCEPTION, &text);
+        ("POST", ["savepoints" | "stop"]) => {
+            return trigger_savepoint(cluster, now, id, rest, posted);
         }
         ("PATCH", []) if query == "mode=stop" => {
             let text = "The termination mode \"stop\" has been removed.";
             return throw(StatusCode::PERMANENT_REDIRECT, REST_EXCEPTION, text);
         }
-        ("PATCH", []) if !cluster.jobs.contains_key(id) => {
-            return throw(StatusCode::NOT_FOUND, REST_EXCEPTION, "Job could not be found.");
-        }
-        ("GET", ["savepoints", trigger]) if !cluster.jobs.contains_key(id) => {
-            if !cluster.orphans.contains(&(id.to_owned(), (*trigger).to_owned())) {
-                return trigger_missing("savepoint", trigger, id);
-            }
-            let result = Some(Err(job_not_found(id)));
-            let kind = Triggered::Checkpoint;
-            return ok(savepoint_status(&Operation { kind, steps_left: 0, result }));
-        }
+        ("GET", ["rescales", "history"]) if !cluster.is_2_3 => return no_endpoint(method, path),
         _ => {}
     }
-    let Some(job) = cluster.jobs.get_mut(id) else { return missing() };
+    let Some(job) = cluster.jobs.get_mut(id) else {
+        return missing_job(&cluster.orphans, method, id, rest, posted);
+    };
     match (method.as_str(), rest) {
         ("GET", []) => ok(job.details(now)),
         ("PATCH", []) => cancel(job),
@@ -179,6 +206,10 @@ fn job_endpoint(
             ok(job.exceptions(limit.unwrap_or(20)))
         }
         ("GET", ["rescales", "history"]) => rescales(job, id),
+        ("GET", ["checkpoints" | "resource-requirements"]) if job.is_initializing() => {
+            throw_inside(&unavailable().1)
+        }
+        ("GET", ["metrics"]) if job.is_initializing() => ok(json!([])),
         ("GET", ["execution-result"]) => ok(job.result()),
         ("GET", ["metrics"]) => {
             let completed = job.checkpoints.len().to_string();
@@ -207,7 +238,7 @@ fn job_endpoint(
             "max_concurrent": 1,
             "externalization": {"enabled": true, "delete_on_cancellation": job.deletes_checkpoints},
             "state_backend": "HashMapStateBackend",
-            "checkpoint_storage": "FileSystemCheckpointStorage",
+            "checkpoint_storage": job.checkpoint_storage(),
         })),
         ("GET", ["checkpoints", "details", number]) => match job.checkpoint(number) {
             Some(checkpoint) => ok(checkpoint),
@@ -219,7 +250,7 @@ fn job_endpoint(
         },
         ("POST", ["checkpoints"]) => {
             let trigger = posted["triggerId"].as_str().unwrap_or_default().to_owned();
-            job.trigger(&trigger, Triggered::Checkpoint);
+            job.trigger(&trigger, Triggered::Checkpoint, now);
             reply(StatusCode::ACCEPTED, json!({"request-id": trigger}))
         }
         ("GET", ["checkpoints", trigger]) => match job.operations.get(*trigger) {
@@ -236,9 +267,9 @@ fn job_endpoint(
             job.start = now;
             ok(json!({}))
         }
-        ("GET", ["resource-requirements"]) => refuse(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "java.lang.UnsupportedOperationException: The DefaultScheduler does not support changing the parallelism without a job restart.",
+        (_, ["resource-requirements"]) => throw_inside(
+            "java.lang.UnsupportedOperationException: The DefaultScheduler does not support changing the parallelism \
+             without a job restart. This feature is currently only expected to work with the AdaptiveScheduler.",
         ),
         _ => no_endpoint(method, path),
     }
@@ -262,20 +293,18 @@ fn cancel(job: &mut Job) -> Answer {
     }
 }
 
-impl Job {
-    /// Triggering with a known id does not start another operation.
-    fn trigger(&mut self, id: &str, kind: Triggered) {
-        let operation = Operation { kind, steps_left: self.savepoint_steps, result: None };
-        self.operations.entry(id.to_owned()).or_insert(operation);
-    }
-}
-
 fn trigger_missing(what: &str, trigger: &str, job: &str) -> Answer {
     let text = format!("There is no {what} operation with triggerId={trigger} for job {job}.");
     throw(StatusCode::NOT_FOUND, REST_EXCEPTION, &text)
 }
 
-fn trigger_savepoint(cluster: &mut Cluster, id: &str, rest: &[&str], posted: &Value) -> Answer {
+fn trigger_savepoint(
+    cluster: &mut Cluster,
+    now: i64,
+    id: &str,
+    rest: &[&str],
+    posted: &Value,
+) -> Answer {
     let is_stop = rest == ["stop"];
     let field = if is_stop { "targetDirectory" } else { "target-directory" };
     let is_old = cluster.is_before_1_15;
@@ -300,7 +329,7 @@ fn trigger_savepoint(cluster: &mut Cluster, id: &str, rest: &[&str], posted: &Va
         return accepted;
     };
     let kind = if is_stop { Triggered::Stop { path } } else { Triggered::Savepoint { path } };
-    job.trigger(&trigger, kind);
+    job.trigger(&trigger, kind, now);
     accepted
 }
 
@@ -391,13 +420,32 @@ fn run(cluster: &mut Cluster, now: i64, jar: &str, posted: &Value) -> Answer {
     let fresh = format!("{:032x}", cluster.next());
     let id = posted["jobId"].as_str().map_or(fresh, str::to_owned);
     if cluster.jobs.contains_key(&id) {
-        return failed(
-            "Caused by: org.apache.flink.runtime.client.DuplicateJobSubmissionException: Job has already been submitted.\n",
-        );
+        let of = if cluster.is_2_3 { "Application" } else { "Job" };
+        return failed(&format!(
+            "Caused by: org.apache.flink.runtime.client.Duplicate{of}SubmissionException: {of} has already been submitted.\n",
+        ));
+    }
+    if cluster.gates.fail("main") {
+        return failed("Caused by: java.lang.IllegalStateException: told to fail at main\n");
     }
     cluster.submit(&id, posted["savepointPath"].as_str());
     let mut job = Job::submitted(&id, now);
+    job.lacks_slots =
+        cluster.slots.is_some_and(|slots| posted["parallelism"].as_u64() > Some(slots));
+    job.restarts = posted["flinkConfiguration"]["restart-strategy.type"] == "fixed-delay";
+    // The job of the conformance tests.
+    if let Some([_folder, records]) = posted["programArgsList"].as_array().map(Vec::as_slice) {
+        job.checkpoints_by_itself = false;
+        job.ends_after = records.as_str().and_then(|it| it.parse().ok()).filter(|it| *it < 1000);
+    }
     let mut start = Start { job_id: id.clone(), restored: None };
+    let class = "org.apache.flink.runtime.client.JobInitializationException";
+    if cluster.gates.fail("graph") {
+        let cause = "java.lang.IllegalStateException: told to fail at graph";
+        job.fail(class, &format!("Could not start the JobMaster.\nCaused by: {cause}"), now);
+        cluster.jobs.insert(id, job);
+        return failed(&format!("Caused by: {class}: Could not start the JobMaster.\n"));
+    }
     if let Some(path) = posted["savepointPath"].as_str() {
         if let Some(number) = cluster.state_at(path) {
             job.restore(number, path, now);
@@ -406,7 +454,6 @@ fn run(cluster: &mut Cluster, now: i64, jar: &str, posted: &Value) -> Answer {
             let cause = format!(
                 "java.io.FileNotFoundException: Cannot find checkpoint or savepoint file/directory '{path}' on file system 'file'."
             );
-            let class = "org.apache.flink.runtime.client.JobInitializationException";
             job.fail(class, &format!("Could not start the JobMaster.\nCaused by: {cause}"), now);
             cluster.jobs.insert(id, job);
             return failed(&format!(
@@ -445,10 +492,10 @@ fn aggregated(query: &str, metrics: &Metrics) -> Value {
 fn overview(cluster: &Cluster) -> Answer {
     let count = |state: &str| cluster.jobs.values().filter(|job| job.state == state).count();
     ok(json!({
-        "taskmanagers": 1, "slots-total": 4, "slots-available": 2,
+        "taskmanagers": 1, "slots-total": cluster.slots.unwrap_or(4), "slots-available": 2,
         "jobs-running": count("RUNNING"), "jobs-finished": count("FINISHED"),
         "jobs-cancelled": count("CANCELED"), "jobs-failed": count("FAILED"),
-        "flink-version": "1.20.5", "flink-commit": "0980485",
+        "flink-version": cluster.version(), "flink-commit": "0980485",
     }))
 }
 

@@ -1,0 +1,99 @@
+//! The fake Flink of the tests, and the real one in two versions, as processes of this machine.
+
+mod real;
+mod script;
+
+use expect_test::expect_file;
+
+use clients::flink::Client;
+use regex::Regex;
+
+use crate::support::fake_flink::FakeFlink;
+use real::Real;
+use script::{World, differences, run};
+
+const SCRIPTS: &str = include_str!("flink.script");
+/// All answers of Flink 1.20. Of 2.3 only those are on record that differ.
+const OF_1_20: &str = include_str!("flink-1.20.txt");
+
+impl World for FakeFlink {
+    fn client(&self) -> Client {
+        Self::client(self)
+    }
+
+    fn jar(&self) -> Vec<u8> {
+        b"PK".to_vec()
+    }
+
+    fn gate(&self) -> String {
+        "gate".to_owned()
+    }
+
+    fn set(&self, gate: &str, is_set: bool) {
+        self.with("", |cluster| cluster.gates.set(gate, is_set));
+    }
+
+    /// A job of the fake is nowhere else when it is held.
+    fn is_held(&self, _place: &str) -> bool {
+        true
+    }
+
+    fn savepoints(&self) -> String {
+        "file:/savepoints".to_owned()
+    }
+}
+
+/// Returns the answers of the fake, which has two slots as the real ones have.
+async fn answers_of_fake(is_2_3: bool) -> (FakeFlink, String) {
+    let fake = FakeFlink::start().await;
+    fake.with("", |cluster| (cluster.slots, cluster.is_2_3) = (Some(2), is_2_3));
+    let answers = run(&fake, SCRIPTS).await;
+    (fake, answers)
+}
+
+#[tokio::test]
+async fn the_fake_flink_answers_as_1_20_does() {
+    let (fake, answers) = answers_of_fake(false).await;
+    expect_file!["flink-1.20.txt"].assert_eq(&answers);
+    each_endpoint_is_in_a_script(&fake);
+}
+
+#[tokio::test]
+async fn the_fake_flink_answers_as_2_3_does() {
+    let (_, answers) = answers_of_fake(true).await;
+    expect_file!["flink-2.3.txt"].assert_eq(&differences(OF_1_20, &answers));
+}
+
+/// Nobody knows whether Flink has an endpoint of the fake that is in no script.
+fn each_endpoint_is_in_a_script(fake: &FakeFlink) {
+    let source = include_str!("../support/fake_flink/rest.rs");
+    let asked = fake.requests("");
+    let endpoint = Regex::new(r#"\("([A-Z]+)", \[(.*?)\]\)"#).unwrap();
+    let mut count = 0;
+    for found in endpoint.captures_iter(source) {
+        let parts = found[2].split(", ").map(|part| match part.trim_matches('"') {
+            literal if part.starts_with('"') => format!("/({})", literal.replace("\" | \"", "|")),
+            "" => String::new(),
+            _ => "/[^/]+".to_owned(),
+        });
+        let path = format!(r"^{} (/.*)?{}(\?.*)?$", &found[1], parts.collect::<String>());
+        let path = Regex::new(&path).unwrap();
+        assert!(asked.iter().any(|request| path.is_match(request)), "{}", &found[0]);
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}
+
+#[tokio::test]
+#[ignore = "needs Flink"]
+async fn flink_1_20_answers_as_the_scripts_say() {
+    let answers = run(&Real::start("1.20"), SCRIPTS).await;
+    expect_file!["flink-1.20.txt"].assert_eq(&answers);
+}
+
+#[tokio::test]
+#[ignore = "needs Flink"]
+async fn flink_2_3_answers_as_the_scripts_say() {
+    let answers = run(&Real::start("2.3"), SCRIPTS).await;
+    expect_file!["flink-2.3.txt"].assert_eq(&differences(OF_1_20, &answers));
+}

@@ -1,0 +1,192 @@
+//! A JobManager and a TaskManager of Flink's packages, as processes of this machine.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use clients::flink::Client;
+
+use super::script::World;
+use crate::support::patience::DEADLINES;
+use crate::support::program::other;
+
+/// What every process of Flink is started with; `taskmanager.memory` would otherwise come from Flink's start scripts.
+const OPTIONS: [(&str, &str); 25] = [
+    ("blob.server.port", "0"),
+    ("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION"),
+    // Checkpoints are taken when a script says so.
+    ("execution.checkpointing.interval", "100 d"),
+    ("execution.checkpointing.min-pause", "50 d"),
+    ("jobmanager.bind-host", "127.0.0.1"),
+    ("jobmanager.rpc.address", "127.0.0.1"),
+    ("rest.address", "127.0.0.1"),
+    ("rest.bind-address", "127.0.0.1"),
+    ("restart-strategy.type", "none"),
+    ("slot.request.timeout", "2 s"),
+    ("taskmanager.bind-host", "127.0.0.1"),
+    ("taskmanager.cpu.cores", "1"),
+    ("taskmanager.host", "127.0.0.1"),
+    ("taskmanager.memory.framework.heap.size", "64m"),
+    ("taskmanager.memory.framework.off-heap.size", "64m"),
+    ("taskmanager.memory.jvm-metaspace.size", "128m"),
+    ("taskmanager.memory.jvm-overhead.max", "64m"),
+    ("taskmanager.memory.jvm-overhead.min", "64m"),
+    ("taskmanager.memory.managed.size", "16m"),
+    ("taskmanager.memory.network.max", "32m"),
+    ("taskmanager.memory.network.min", "32m"),
+    ("taskmanager.memory.task.heap.size", "128m"),
+    ("taskmanager.memory.task.off-heap.size", "0m"),
+    ("taskmanager.numberOfTaskSlots", "2"),
+    ("web.refresh-interval", "100"),
+];
+
+/// Packages that Flink opens by reflection.
+const OPENED: [&str; 7] = [
+    "java.io",
+    "java.lang",
+    "java.net",
+    "java.nio",
+    "java.time",
+    "java.util",
+    "java.util.concurrent",
+];
+
+/// A session cluster; its processes end when it is dropped.
+pub(super) struct Real {
+    /// Holds all that it writes.
+    folder: PathBuf,
+    distribution: PathBuf,
+    port: u16,
+    processes: Vec<Child>,
+}
+
+impl Real {
+    /// Starts the cluster of a version such as `1.20`.
+    pub(super) fn start(version: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("flink-{version}-{}", std::process::id()));
+        drop(fs::remove_dir_all(&folder));
+        for part in ["conf", "gate", "tmp", "upload"] {
+            fs::create_dir_all(folder.join(part)).unwrap();
+        }
+        let [rpc, port] = free_ports();
+        let mut real =
+            Self { distribution: distribution(version), folder, port, processes: vec![] };
+        let own = [
+            ("execution.checkpointing.dir", real.url("checkpoints")),
+            ("state.checkpoints.dir", real.url("checkpoints")),
+            ("io.tmp.dirs", real.folder.join("tmp").display().to_string()),
+            ("web.upload.dir", real.folder.join("upload").display().to_string()),
+            ("jobmanager.rpc.port", rpc.to_string()),
+            ("rest.port", port.to_string()),
+        ];
+        let options = OPTIONS.iter().map(|(key, value)| (*key, (*value).to_owned())).chain(own);
+        let lines = options.map(|(key, value)| format!("{key}: \"{value}\"\n"));
+        fs::write(real.folder.join("conf/config.yaml"), lines.collect::<String>()).unwrap();
+        let log = "rootLogger.level=INFO\nrootLogger.appenderRef.c.ref=C\nappender.c.name=C\nappender.c.type=CONSOLE\n\
+                   appender.c.layout.type=PatternLayout\nappender.c.layout.pattern=%d %-5p %c{1} - %m%n\n";
+        fs::write(real.folder.join("conf/log4j.properties"), log).unwrap();
+        let session = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint";
+        real.run("jobmanager", session, &["--executionMode", "cluster"]);
+        real.run("taskmanager", "org.apache.flink.runtime.taskexecutor.TaskManagerRunner", &[]);
+        real
+    }
+
+    fn run(&mut self, name: &str, main: &str, args: &[&str]) {
+        let log = File::create(self.folder.join(format!("{name}.log"))).unwrap();
+        let conf = self.folder.join("conf");
+        let mut java = other("java");
+        java.args(["-Xmx512m", "-XX:TieredStopAtLevel=1"]);
+        java.arg(format!("-Dlog4j.configurationFile={}", conf.join("log4j.properties").display()));
+        for package in OPENED {
+            java.args(["--add-opens".to_owned(), format!("java.base/{package}=ALL-UNNAMED")]);
+        }
+        java.arg("-cp").arg(self.distribution.join("lib/*")).arg(main);
+        java.arg("-c").arg(conf).args(args).current_dir(&self.folder);
+        java.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        self.processes.push(java.spawn().unwrap());
+    }
+
+    fn url(&self, folder: &str) -> String {
+        format!("file:{}", self.folder.join(folder).display())
+    }
+}
+
+impl World for Real {
+    fn client(&self) -> Client {
+        Client::at(&format!("http://127.0.0.1:{}", self.port), DEADLINES).unwrap()
+    }
+
+    fn jar(&self) -> Vec<u8> {
+        let classes = self.folder.join("classes");
+        let source =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/conformance/flink/Scripted.java");
+        let mut javac = other("javac");
+        javac.args(["--release", "11", "-cp"]).arg(self.distribution.join("lib/*"));
+        assert!(javac.arg("-d").arg(&classes).arg(source).status().unwrap().success());
+        let jar = self.folder.join("scripted.jar");
+        let mut pack = other("jar");
+        pack.args(["--create", "--main-class", "Scripted", "--file"]).arg(&jar);
+        assert!(pack.arg("-C").arg(&classes).arg(".").status().unwrap().success());
+        fs::read(jar).unwrap()
+    }
+
+    fn gate(&self) -> String {
+        self.folder.join("gate").display().to_string()
+    }
+
+    fn set(&self, gate: &str, is_set: bool) {
+        let file = self.folder.join("gate").join(gate);
+        if is_set {
+            fs::write(file, "").unwrap();
+        } else {
+            fs::remove_file(file).unwrap();
+        }
+    }
+
+    fn is_held(&self, place: &str) -> bool {
+        self.folder.join("gate").join(format!("held-{place}")).exists()
+    }
+
+    fn savepoints(&self) -> String {
+        self.url("savepoints")
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            drop(process.kill());
+            drop(process.wait());
+        }
+        if std::thread::panicking() {
+            println!("the logs of Flink are in {}", self.folder.display());
+        } else {
+            drop(fs::remove_dir_all(&self.folder));
+        }
+    }
+}
+
+/// Returns the folder into which the sandbox unpacked Flink's packages.
+fn distribution(version: &str) -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").expect("tests/alone.sh names the cache");
+    let all = Path::new(&cache).join("kubectl-flink/flink");
+    let found = fs::read_dir(&all).into_iter().flatten().flatten();
+    let found =
+        found.filter(|it| it.file_name().to_str().unwrap().starts_with(&format!("{version}.")));
+    let inside = found.filter_map(|it| fs::read_dir(it.path()).ok()).flatten().flatten();
+    let mut inside =
+        inside.filter(|it| it.file_name().to_str().unwrap().starts_with("distribution"));
+    let folder = inside.next().map(|it| it.path());
+    folder.unwrap_or_else(|| {
+        panic!("no Flink {version} in {}: run tests/tools.sh flink", all.display())
+    })
+}
+
+/// Returns ports that no other process takes by chance meanwhile: they lie below those that the kernel gives out.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let free = (first..32_000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.take(N).collect::<Vec<_>>().try_into().unwrap()
+}
