@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use clients::flink::Client;
 
@@ -184,9 +185,17 @@ fn distribution(version: &str) -> PathBuf {
     })
 }
 
-/// Returns ports that no other process takes by chance meanwhile: they lie below those that the kernel gives out.
+/// Returns ports that no other process takes by chance meanwhile: they lie below those that the kernel gives out. Another
+/// cluster of this process gets others.
 fn free_ports<const N: usize>() -> [u16; N] {
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
-    let free = (first..32_000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    free.take(N).collect::<Vec<_>>().try_into().unwrap()
+    std::array::from_fn(|_| {
+        loop {
+            let port = first + GIVEN.fetch_add(1, Ordering::Relaxed);
+            if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+                return port;
+            }
+        }
+    })
 }
