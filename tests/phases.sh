@@ -49,16 +49,26 @@ attempt() {
     phase "$@" || failed_phases=1
 }
 
-# Print the lines of a phase's output that say what failed: failed tests, where they panicked and how their messages start,
-# errors of Cargo and other programs, failed commands of scripts; otherwise its last lines.
+# Print the lines of a phase's output that say what failed: failed tests, where they panicked and how their messages start, what
+# differs from a text on record as -[this] or +[this], errors of Cargo and other programs, failed commands of scripts; otherwise its
+# last lines.
 failing_lines() {
-    local esc lines
-    esc=$(printf '\033')
-    lines=$(sed "s/$esc\[[0-9;]*m//g" "$1" | awk '
-        /^test .* FAILED( <.*>)?$|^test result: FAILED|panicked at|^error(\[|:)|^E: |^Diff in |^[^ ]*(tests|helm|examples)\/[a-z\/-]*\.sh:/ || message-- > 0 {
+    local lines
+    lines=$(awk '
+        # There only colours tell what is missing and what is new.
+        differs {
+            is_change = is_open
+            is_change += gsub(/\033\[4m\033\[31m/, "-[") + gsub(/\033\[4m\033\[32m/, "+[")
+            is_open = is_change - gsub(/\033\[0m/, "]")
+        }
+        { gsub(/\033\[[0-9;]*m/, "") }
+        differs && /^----$/ && ruled++ { differs = ruled = is_open = 0 }
+        /^test .* FAILED( <.*>)?$|^test result: FAILED|panicked at|^error(\[|:)|^E: |^Diff in |^[^ ]*(tests|helm|examples)\/[a-z\/-]*\.sh:/ \
+            || message-- > 0 || differs && is_change {
             if (!seen[$0]++ && n++ < 24) print substr($0, 1, 600)
         }
-        /panicked at/ { message = 3 }')
+        /panicked at/ { message = 3 }
+        /^Diff:$/ { differs = 1 }' "$1")
     if [ -z "$lines" ]; then lines=$(tail -n 5 "$1"); fi
     echo "$lines"
 }

@@ -19,9 +19,20 @@ const PARALLEL: &str = "#!/usr/bin/env bash\n. tests/strict.sh\nlook() { false; 
 const NESTED: &str = r#"#!/usr/bin/env bash
 . tests/phases.sh
 attempt 'within' sh -c '
-    echo "test a::b ... FAILED <1.250s>"; echo "panicked at b.rs:9:5:"; echo "nobody answered"; exit 101'
+    cat tests/differs; echo "test a::b ... FAILED <1.250s>"; echo "panicked at b.rs:9:5:"; echo "nobody answered"; exit 101'
 if [ -n "$failed_phases" ]; then exit 1; fi
 "#;
+
+/// The last lines of `expect_test` about a text that is another one.
+const DIFFERS: &str = "\x1b[1mDiff\x1b[0m:
+----
+the same
+the \x1b[4m\x1b[31mold\x1b[0m\x1b[4m\x1b[32mnew\x1b[0m word
+\x1b[4m\x1b[32mlines
+that are new
+\x1b[0mthe same again
+----
+";
 
 fn bash(folder: &Path, script: &str) -> Command {
     let mut command = other("bash");
@@ -37,7 +48,7 @@ fn a_run_ends_with_each_failed_phase_and_the_line_that_failed() {
     for name in ["phases.sh", "strict.sh"] {
         fs::copy(path("tests").join(name), scripts.join(name)).unwrap();
     }
-    for (name, text) in [("parallel.sh", PARALLEL), ("nested.sh", NESTED)] {
+    for (name, text) in [("parallel.sh", PARALLEL), ("nested.sh", NESTED), ("differs", DIFFERS)] {
         fs::write(scripts.join(name), text).unwrap();
     }
     assert!(bash(folder.path(), "chmod +x tests/*.sh").status().unwrap().success());
@@ -48,13 +59,17 @@ fn a_run_ends_with_each_failed_phase_and_the_line_that_failed() {
     let (_, failed) = text.split_once("== failed phases").unwrap();
     let mut phases: Vec<&str> = failed.split_inclusive('\n').skip(1).collect();
     // Phases that run in parallel end in any order.
-    phases[..6].sort_unstable();
+    phases[..10].sort_unstable();
     let failed = phases.concat();
     expect_test::expect![[r#"
+            +[lines
+            ]the same again
             nobody answered
             panicked at b.rs:9:5:
             test a::b ... FAILED <1.250s>
             tests/parallel.sh:3: ended with 1: false
+            that are new
+            the -[old]+[new] word
         tests/parallel.sh
         within
         ends unheard
