@@ -57,18 +57,26 @@ public final class Scripted {
             Path held = Path.of(folder, "held-" + place);
             try {
                 Files.writeString(held, "");
-                while (Files.exists(hold)) {
-                    try {
-                        Thread.sleep(20);
-                    } catch (InterruptedException interrupted) {
-                        if (!place.equals("close")) {
-                            throw new IllegalStateException("interrupted at " + place, interrupted);
-                        }
-                    }
+                try {
+                    wait(hold, place);
+                } finally {
+                    // Otherwise the next script believes that its job is held already.
+                    Files.deleteIfExists(held);
                 }
-                Files.deleteIfExists(held);
             } catch (IOException failed) {
                 throw new UncheckedIOException(failed);
+            }
+        }
+
+        private static void wait(Path hold, String place) {
+            while (Files.exists(hold)) {
+                try {
+                    Thread.sleep(20);
+                } catch (InterruptedException interrupted) {
+                    if (!place.equals("close")) {
+                        throw new IllegalStateException("interrupted at " + place, interrupted);
+                    }
+                }
             }
         }
     }

@@ -24,7 +24,7 @@ const OPTIONS: [(&str, &str); 25] = [
     ("rest.address", "127.0.0.1"),
     ("rest.bind-address", "127.0.0.1"),
     ("restart-strategy.type", "none"),
-    ("slot.request.timeout", "2 s"),
+    ("slot.request.timeout", "5 s"),
     ("taskmanager.bind-host", "127.0.0.1"),
     ("taskmanager.cpu.cores", "1"),
     ("taskmanager.host", "127.0.0.1"),

@@ -438,7 +438,8 @@ impl Call {
                     let options = [
                         ("restart-strategy.type", "fixed-delay"),
                         ("restart-strategy.fixed-delay.attempts", "1000"),
-                        ("restart-strategy.fixed-delay.delay", "1 s"),
+                        // A busy machine takes seconds for what a script asks meanwhile.
+                        ("restart-strategy.fixed-delay.delay", "5 s"),
                     ];
                     let options = options.map(|(key, value)| (key.to_owned(), value.to_owned()));
                     request.configuration = BTreeMap::from(options);

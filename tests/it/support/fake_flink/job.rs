@@ -308,7 +308,7 @@ impl Job {
         let is_held = match self.state.as_str() {
             _ if self.is_initializing() => gates.hold("graph"),
             "RUNNING" => self.running_tasks == 1 && self.is_opening,
-            "RESTARTING" => gates.fail("record"),
+            "RESTARTING" => gates.fail("record") || gates.fail("snapshot"),
             "CANCELLING" => gates.hold("close"),
             _ => false,
         };
