@@ -40,6 +40,9 @@ const HOLD_TRIES: usize = 4;
 /// JobManager may register at itself in vain, and retries after 30 s.
 const LEADER_KEYS: &str = "org.apache.flink.k8s.leader.";
 
+/// A change of a ConfigMap: its new lock, if that is another one, and the keys to remove.
+type Change<'a> = (Option<String>, BTreeMap<&'a str, Value>);
+
 /// Where the metadata of a job is.
 pub(super) struct Place<'a> {
     pub(super) client: &'a kube::Client,
@@ -191,14 +194,7 @@ impl Place<'_> {
     }
 
     async fn try_to_hold(&self, now: Timestamp) -> Result<(), Error> {
-        self.amend_config_maps(|map| {
-            let removed = keys(map, |key| is_recovered(key) || key.starts_with(LEADER_KEYS));
-            if removed.is_empty() && is_held_since(map, now) {
-                return None;
-            }
-            Some((Some(held(map, now)?), removed))
-        })
-        .await
+        self.amend_config_maps(|map| hold(map, now)).await
     }
 
     /// Returns who holds the lock if that is nobody or the operator, and otherwise `None` and the addresses that the
@@ -221,10 +217,7 @@ impl Place<'_> {
 
     /// Releases the lock if the operator holds it.
     pub(super) async fn release_leadership(&self) -> Result<(), Error> {
-        self.amend_config_maps(|map| {
-            is_held_by_operator(map).then(|| (released(map), BTreeMap::new()))
-        })
-        .await
+        self.amend_config_maps(release).await
     }
 
     /// Removes these keys, and what an ended JobManager has left of its leadership. No JobManager is running: if one
@@ -238,7 +231,7 @@ impl Place<'_> {
     /// ConfigMaps for which it returns `None` stay as they are.
     async fn amend_config_maps(
         &self,
-        change: impl Fn(&ConfigMap) -> Option<(Option<String>, BTreeMap<&str, Value>)>,
+        change: impl Fn(&ConfigMap) -> Option<Change<'_>>,
     ) -> Result<(), Error> {
         for map in &self.config_maps().await? {
             let Some((lock, removed)) = change(map) else { continue };
@@ -303,6 +296,24 @@ fn address_in(published: &str) -> Option<IpAddr> {
         None => address.split_once(':')?.0,
     };
     host.parse().ok()
+}
+
+/// Takes the lock, or renews it, and removes the graphs. The addresses of the leader stay: without them, its TaskManagers
+/// would leave it at once, while it still takes itself for the leader. It would fail a job that has no restarts left, and
+/// remove the checkpoints from the job's ConfigMap.
+fn hold(map: &ConfigMap, now: Timestamp) -> Option<Change<'_>> {
+    let graphs = keys(map, is_recovered);
+    if graphs.is_empty() && is_held_since(map, now) {
+        return None;
+    }
+    Some((Some(held(map, now)?), graphs))
+}
+
+/// Releases the lock if the operator holds it, and removes the addresses of the leader, which has ended: who stands by
+/// would look for it there.
+fn release(map: &ConfigMap) -> Option<Change<'_>> {
+    let addresses = |map| keys(map, |key| key.starts_with(LEADER_KEYS));
+    is_held_by_operator(map).then(|| (released(map), addresses(map)))
 }
 
 /// Returns the lock of a ConfigMap with the operator as its holder; `None` if there is no lock.
@@ -444,5 +455,46 @@ mod tests {
             let data = Some([(key.to_owned(), "x".to_owned())].into());
             assert_eq!(has_graph(&[ConfigMap { data, ..ConfigMap::default() }]), expected, "{key}");
         }
+    }
+
+    /// A cluster's ConfigMap as a leader of Flink 1.20 leaves it, and the moment after its last renewal.
+    fn led_by(holder: &str) -> (ConfigMap, Timestamp) {
+        let lock = json!({"holderIdentity": holder, "leaseDuration": 15.0, "leaderTransitions": 3,
+            "acquireTime": "2026-11-29T23:15:12.087491Z", "renewTime": "2026-11-29T23:15:32.180367Z"});
+        let map = json!({
+            "metadata": {
+                "name": "job-cluster-config-map",
+                "annotations": {LOCK_ANNOTATION: lock.to_string()},
+            },
+            "data": {
+                "jobGraph-1": "rO0ABXNy",
+                "org.apache.flink.k8s.leader.dispatcher": "1ecc,pekko.tcp://flink@10.0.0.7:6123/user/rpc/dispatcher_1",
+                "org.apache.flink.k8s.leader.job-1": "1ecc,pekko.tcp://flink@10.0.0.7:6123/user/rpc/jobmanager_2",
+            },
+        });
+        (serde_json::from_value(map).unwrap(), "2026-11-29T23:15:32.5Z".parse().unwrap())
+    }
+
+    /// `conformance::flink` has what Flink does otherwise.
+    #[test]
+    fn a_hold_leaves_the_addresses_of_the_leader_to_its_task_managers() {
+        let (map, now) = led_by("58d35558");
+        let (lock, removed) = hold(&map, now).unwrap();
+        assert_eq!(removed, BTreeMap::from([("jobGraph-1", Value::Null)]));
+        let lock: Value = serde_json::from_str(&lock.unwrap()).unwrap();
+        assert_eq!(lock["holderIdentity"], HOLDER);
+        assert_eq!(lock["renewTime"], "2026-11-29T23:15:32.500000Z");
+        assert_eq!(lock["leaderTransitions"], 4);
+    }
+
+    #[test]
+    fn a_release_removes_the_addresses_of_the_leader_that_has_ended() {
+        let (map, _) = led_by(HOLDER);
+        let (lock, removed) = release(&map).unwrap();
+        assert_eq!(removed.len(), 2);
+        assert!(removed.keys().all(|key| key.starts_with(LEADER_KEYS)));
+        assert!(lock.unwrap().contains(r#""holderIdentity":"""#));
+        let (map, _) = led_by("58d35558");
+        assert!(release(&map).is_none(), "of a lock that the operator does not hold");
     }
 }

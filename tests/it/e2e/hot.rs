@@ -21,6 +21,8 @@ fn pods_that_stand_by_take_over() {
     let mut job = cluster.job();
     job["spec"]["mode"] = json!("standalone");
     job["spec"]["job"]["upgradeMode"] = json!("last-state");
+    // What the JobManager takes for a failure of the job ends it, and removes its HA metadata.
+    job["spec"]["flinkConfiguration"]["restart-strategy.type"] = json!("none");
     cluster.start(&job);
     job["spec"]["restartNonce"] = json!(1);
     let ordinary = upgrade(&cluster, &job);
@@ -111,8 +113,9 @@ mod long {
         let mut job = cluster.job();
         job["spec"]["mode"] = json!("standalone");
         job["spec"]["job"]["upgradeMode"] = json!("last-state");
-        job["spec"]["flinkConfiguration"]["kubernetes.operator.job.upgrade.hot.enabled"] =
-            json!("true");
+        let options = &mut job["spec"]["flinkConfiguration"];
+        options["kubernetes.operator.job.upgrade.hot.enabled"] = json!("true");
+        options["restart-strategy.type"] = json!("none");
         cluster.upgrade(&job);
         for (round, (method, end, step)) in STEPS.into_iter().enumerate() {
             let is_paused = Arc::new(AtomicBool::new(false));

@@ -248,13 +248,18 @@ pub(super) async fn lose_task_managers(world: &World, key: &str) {
     if !is_led {
         return;
     }
+    fail_jobs(world, key);
+    keep_of(world, key).await;
+}
+
+/// Fails the jobs of a JobManager, which have no restarts left.
+pub(super) fn fail_jobs(world: &World, key: &str) {
     let now = world.flink.now();
     world.flink.with(key, |cluster| {
         for job in cluster.jobs.values_mut().filter(|job| !job.is_terminal()) {
             job.fail("JobException", "Recovery is suppressed by NoRestartBackoffTimeStrategy", now);
         }
     });
-    keep_of(world, key).await;
 }
 
 pub(super) fn end(world: &World, key: &str, process: &Process) {

@@ -132,6 +132,35 @@ fn age(at: &Value) -> Option<Duration> {
     Duration::try_from(jiff::Timestamp::now().duration_since(at)).ok()
 }
 
+/// TaskManagers leave a JobManager whose addresses are removed. If it runs, it fails their job.
+async fn follow_addresses(world: &World, key: &str) {
+    let process = {
+        let state = world.state();
+        // Nobody else removes addresses, and a request for each cluster all the time is too much.
+        let is_contended = state.contended.contains(key);
+        state.processes.get(key).and_then(|all| all.first()).filter(|_| is_contended).cloned()
+    };
+    let Some(process) = process.filter(|it| it.is_highly_available && !it.is_session) else {
+        return;
+    };
+    let map = format!("{}-cluster-config-map", name_of(key));
+    let Some(map) = read(&maps(world, key), &map).await else { return };
+    let lock =
+        map.annotations().get(LOCK).and_then(|lock| serde_json::from_str::<Value>(lock).ok());
+    let holder = lock.and_then(|lock| lock["holderIdentity"].as_str().map(str::to_owned));
+    let is_published = map.data.iter().flatten().any(|(key, _)| key == LEADER);
+    // A JobManager that takes the lock is about to publish them.
+    let was_deposed = holder.is_some_and(|holder| holder.starts_with("kubectl-flink"));
+    let runs = world
+        .state()
+        .processes
+        .get(key)
+        .is_some_and(|all| all.iter().any(|it| it.uid == process.uid));
+    if was_deposed && !is_published && runs {
+        super::flink::fail_jobs(world, key);
+    }
+}
+
 /// A JobManager that runs takes the lock again if it has no holder any more, and stores its job graph.
 async fn lead_again(world: &World, key: &str) {
     let process = {
@@ -186,6 +215,7 @@ pub(super) async fn keep(world: Weak<World>) {
 }
 
 pub(super) async fn keep_of(world: &World, key: &str) {
+    follow_addresses(world, key).await;
     lead_again(world, key).await;
     let _writing = world.writing.read().await;
     // It may have ended since it was listed.
