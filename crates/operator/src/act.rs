@@ -298,7 +298,8 @@ impl Act<'_, FlinkDeployment> {
                 place.ha_place(self.context).hold_leadership(Timestamp::now()).await
             }
             ClusterStep::ReleaseLeadership => {
-                self.subject().ha_place(self.context).release_leadership().await
+                let next = super::standby::job_managers(&self.subject(), self.context).await?;
+                self.subject().ha_place(self.context).release_leadership(&next).await
             }
             ClusterStep::ForgetJobGraphs { jobs } => self.forget_job_graphs(&jobs).await,
             ClusterStep::ApplyIngress(ingress) => {

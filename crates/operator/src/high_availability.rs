@@ -210,14 +210,12 @@ impl Place<'_> {
                 Some(_) => leader = None,
             }
         }
-        let published = maps.iter().flat_map(|map| map.data.iter().flatten());
-        let published = published.filter(|(key, _)| key.starts_with(LEADER_KEYS));
-        Ok((leader, published.filter_map(|(_, text)| address_in(text)).collect()))
+        Ok((leader, maps.iter().flat_map(published).collect()))
     }
 
-    /// Releases the lock if the operator holds it.
-    pub(super) async fn release_leadership(&self) -> Result<(), Error> {
-        self.amend_config_maps(release).await
+    /// Releases the lock if the operator holds it, for a JobManager with one of these addresses.
+    pub(super) async fn release_leadership(&self, next: &[IpAddr]) -> Result<(), Error> {
+        self.amend_config_maps(|map| release(map, next)).await
     }
 
     /// Removes these keys, and what an ended JobManager has left of its leadership. No JobManager is running: if one
@@ -288,6 +286,12 @@ fn is_held_since(map: &ConfigMap, now: Timestamp) -> bool {
         && renewed.is_some_and(|renewed: Timestamp| now.duration_since(renewed) < RENEWED)
 }
 
+/// Returns the IP addresses that a leader has published.
+fn published(map: &ConfigMap) -> impl Iterator<Item = IpAddr> + '_ {
+    let all = map.data.iter().flatten().filter(|(key, _)| key.starts_with(LEADER_KEYS));
+    all.filter_map(|(_, text)| address_in(text))
+}
+
 /// Returns the IP address in what a leader publishes: `SESSION,pekko.tcp://flink@ADDRESS:PORT/user/rpc/NAME`.
 fn address_in(published: &str) -> Option<IpAddr> {
     let (_, address) = published.split_once('@')?;
@@ -310,9 +314,10 @@ fn hold(map: &ConfigMap, now: Timestamp) -> Option<Change<'_>> {
 }
 
 /// Releases the lock if the operator holds it, and removes the addresses of the leader, which has ended: who stands by
-/// would look for it there.
-fn release(map: &ConfigMap) -> Option<Change<'_>> {
-    let addresses = |map| keys(map, |key| key.starts_with(LEADER_KEYS));
+/// would look for it there. They stay if the `next` leader has led before, which may not know that it was deposed.
+fn release<'a>(map: &'a ConfigMap, next: &[IpAddr]) -> Option<Change<'a>> {
+    let is_of_next = published(map).any(|ip| next.contains(&ip));
+    let addresses = |map| keys(map, |key| key.starts_with(LEADER_KEYS) && !is_of_next);
     is_held_by_operator(map).then(|| (released(map), addresses(map)))
 }
 
@@ -490,11 +495,13 @@ mod tests {
     #[test]
     fn a_release_removes_the_addresses_of_the_leader_that_has_ended() {
         let (map, _) = led_by(HOLDER);
-        let (lock, removed) = release(&map).unwrap();
+        let (lock, removed) = release(&map, &["10.0.0.8".parse().unwrap()]).unwrap();
         assert_eq!(removed.len(), 2);
         assert!(removed.keys().all(|key| key.starts_with(LEADER_KEYS)));
         assert!(lock.unwrap().contains(r#""holderIdentity":"""#));
+        let (_, removed) = release(&map, &["10.0.0.7".parse().unwrap()]).unwrap();
+        assert_eq!(removed, BTreeMap::new(), "of a leader that leads again");
         let (map, _) = led_by("58d35558");
-        assert!(release(&map).is_none(), "of a lock that the operator does not hold");
+        assert!(release(&map, &[]).is_none(), "of a lock that the operator does not hold");
     }
 }

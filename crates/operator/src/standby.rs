@@ -95,6 +95,15 @@ pub(super) async fn leader(
         None if published.is_empty() => return Ok(Leader::Unproven),
         None => {}
     }
+    let ips = job_managers(subject, context).await?;
+    Ok(if published.iter().any(|ip| ips.contains(ip)) { Leader::Standby } else { Leader::Other })
+}
+
+/// Returns the IP addresses of the JobManager of the run that stands by.
+pub(super) async fn job_managers(
+    subject: &Subject<'_>,
+    context: &Context,
+) -> Result<Vec<IpAddr>, cluster::Error> {
     let run = standing_by(&subject.status.cluster_info).map(|standby| standby.run);
     let uid = subject.resource.metadata.uid.as_deref().unwrap_or_default();
     let pods = pods(subject.namespace(), subject.name(), uid, context).await?;
@@ -103,8 +112,7 @@ pub(super) async fn leader(
             && run.is_some()
             && pod.annotations().get(STANDBY_ANNOTATION) == run.as_ref()
     };
-    let ips: Vec<IpAddr> = pods.iter().filter(is_of_run).flat_map(ips).collect();
-    Ok(if published.iter().any(|ip| ips.contains(ip)) { Leader::Standby } else { Leader::Other })
+    Ok(pods.iter().filter(is_of_run).flat_map(ips).collect())
 }
 
 fn ips(pod: &Pod) -> Vec<IpAddr> {

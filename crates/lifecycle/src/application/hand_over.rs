@@ -2,7 +2,8 @@
 //!
 //! Nothing leads from the moment in which the old JobManager is stopped until nothing of the old cluster is left: the
 //! operator holds the lock of the JobManagers, and renews that in each pass. Contenders wait for as long as they are
-//! configured to, counted from the last renewal. Then HA metadata is read again, the lock is released, and the
+//! configured to, counted from the last renewal; a standby JobManager that has waited for so long, while no operator was
+//! there, keeps the lead. Otherwise, HA metadata is read again, the lock is released, and the
 //! Deployments are created once the lock's holder has turned out to be the standby JobManager.
 //!
 //! Standby pods that are not to take over, because the spec was changed, the job suspended or the resource deleted, are
@@ -97,10 +98,8 @@ impl DeploymentPass<'_> {
 
     fn hold_or_remove(&mut self) -> Result<(), Halt> {
         self.wake_for_renewal();
-        if standing_by(&self.status.cluster_info).is_some_and(|standby| standby.leads.is_none()) {
-            self.hold_leadership();
-        }
         let run = self.wanted_run()?;
+        self.hold_unless_it_leads(run.is_some())?;
         if run.is_some() {
             self.hold_if_led_by_another()?;
         } else if PREFLIGHT.get(&self.status.cluster_info).is_some_and(|it| it.may_contend()) {
@@ -114,6 +113,28 @@ impl DeploymentPass<'_> {
         self.own.standby_is_left = Some(is_left);
         if run.is_none() && !is_left {
             self.forget_standby();
+        }
+        Ok(())
+    }
+
+    /// Holds the lock until it is released for the standby JobManager. That one may lead before, if nobody has renewed
+    /// the lock for as long as it waits. If it is to take over, and nothing of the old cluster is left, it keeps the
+    /// lead: as when the lock is released. Its job may otherwise run on old TaskManagers, with which it would fail.
+    fn hold_unless_it_leads(&mut self, is_wanted: bool) -> Result<(), Halt> {
+        let Some(standby) = standing_by(&self.status.cluster_info) else { return Ok(()) };
+        if standby.leads.is_some() {
+            return Ok(());
+        }
+        // If one of these cannot be read, it is the order that counts.
+        let keeps = is_wanted
+            && self.world.pods()?.is_ok_and(Vec::is_empty)
+            && self.world.task_manager_pods()?.is_ok_and(Vec::is_empty)
+            && self.world.leader()?.is_ok_and(|it| *it == Leader::Standby);
+        if keeps {
+            let trial = Trial::StandingBy(Standby { leads: Some(self.world.now), ..standby });
+            PREFLIGHT.set(&mut self.status.cluster_info, &trial);
+        } else {
+            self.hold_leadership();
         }
         Ok(())
     }

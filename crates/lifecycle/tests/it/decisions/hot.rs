@@ -197,6 +197,33 @@ fn hot_hold_is_renewed_in_each_pass_while_old_pods_end() {
 }
 
 #[test]
+fn hot_lead_of_a_lock_that_nobody_renewed_is_not_taken_back() {
+    let mut scene = taken_over();
+    stop_job_manager(&mut scene);
+    scene.facts.leader = Fact::Known(Leader::Standby);
+    // Its job may run on old TaskManagers.
+    for pods in [vec![Pod { ending_since: Some(ago(1)), ..pod() }], vec![]] {
+        scene.facts.pods = Fact::Known(pods);
+        let plan = scene.plan();
+        assert_eq!(step_names(&plan)[0], "hold-leadership", "{:?}", step_names(&plan));
+    }
+    scene.facts.task_manager_pods = Fact::Known(vec![]);
+    let ended = scene.plan();
+    assert!(!step_names(&ended).contains(&"hold-leadership"), "{:?}", step_names(&ended));
+    assert!(step_names(&ended).contains(&"delete-job-manager"), "{:?}", step_names(&ended));
+    let others = [Fact::Known(Leader::Other), Fact::Unknown("not today".to_owned())];
+    for leader in others {
+        scene.facts.leader = leader;
+        assert_eq!(step_names(&scene.plan())[0], "hold-leadership", "{:?}", scene.facts.leader);
+    }
+    // What is not wanted any more does not keep it.
+    scene.facts.leader = Fact::Known(Leader::Standby);
+    let scene = scene.edit_job(|job| job.parallelism = Some(7));
+    let discarded = scene.plan();
+    assert!(step_names(&discarded).contains(&"hold-leadership"), "{:?}", step_names(&discarded));
+}
+
+#[test]
 fn hot_task_managers_end_after_the_job_manager_that_leads_them() {
     let mut scene = hot();
     let wanted = wanted(&scene);
