@@ -36,6 +36,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn with_namespace(namespace: &str) -> Self {
+        let server = Self::without_definitions(namespace).await;
+        INSTALLED.get_or_init(|| async { install(&server.client, &crd::all()).await }).await;
+        server
+    }
+
+    /// Uses the API server as it is, for tests that run beside others.
+    pub(crate) async fn without_definitions(namespace: &str) -> Self {
         // Fails if another test was first, which is fine.
         drop(rustls::crypto::ring::default_provider().install_default());
         let path = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG")
@@ -43,7 +50,6 @@ impl Server {
         let config = api_client::config(Path::new(&path)).await;
         let address = config.cluster_url.clone();
         let client = api_client::client(config);
-        INSTALLED.get_or_init(|| async { install(&client, &crd::all()).await }).await;
         let namespace = format!("{namespace}-{}", std::process::id());
         let object = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace }

@@ -1,5 +1,6 @@
 //! The fake Flink of the tests, and the real one in two versions, as processes of this machine.
 
+mod metadata;
 mod real;
 mod script;
 
@@ -8,11 +9,16 @@ use expect_test::expect_file;
 use clients::flink::Client;
 use regex::Regex;
 
+use crate::api_server::Server;
 use crate::support::fake_flink::FakeFlink;
+use metadata::Maps;
 use real::Real;
 use script::{World, differences, run};
 
 const SCRIPTS: &str = include_str!("flink.script");
+/// The same, with HA metadata in ConfigMaps.
+const METADATA: &str = include_str!("metadata.script");
+const METADATA_OF_1_20: &str = include_str!("metadata-1.20.txt");
 /// All answers of Flink 1.20. Of 2.3 only those are on record that differ.
 const OF_1_20: &str = include_str!("flink-1.20.txt");
 
@@ -96,4 +102,31 @@ async fn flink_1_20_answers_as_the_scripts_say() {
 async fn flink_2_3_answers_as_the_scripts_say() {
     let answers = run(&Real::start("2.3"), SCRIPTS).await;
     expect_file!["flink-2.3.txt"].assert_eq(&differences(OF_1_20, &answers));
+}
+
+async fn answers_with_metadata(version: &str) -> String {
+    let namespace = format!("metadata-{}", version.replace('.', "-"));
+    let server = Server::without_definitions(&namespace).await;
+    let maps = Maps {
+        client: server.client.clone(),
+        kubeconfig: std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG").unwrap(),
+        namespace: server.namespace.clone(),
+        cluster: "available".to_owned(),
+    };
+    let answers = run(&Real::start_highly_available(version, maps), METADATA).await;
+    server.clean_up().await;
+    answers
+}
+
+#[tokio::test]
+#[ignore = "needs Flink and an API server"]
+async fn flink_1_20_keeps_metadata_as_the_scripts_say() {
+    expect_file!["metadata-1.20.txt"].assert_eq(&answers_with_metadata("1.20").await);
+}
+
+#[tokio::test]
+#[ignore = "needs Flink and an API server"]
+async fn flink_2_3_keeps_metadata_as_the_scripts_say() {
+    let answers = answers_with_metadata("2.3").await;
+    expect_file!["metadata-2.3.txt"].assert_eq(&differences(METADATA_OF_1_20, &answers));
 }

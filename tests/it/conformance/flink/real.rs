@@ -4,10 +4,14 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use clients::flink::Client;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
+use super::metadata::Maps;
 use super::script::World;
 use crate::support::patience::DEADLINES;
 use crate::support::program::other;
@@ -53,28 +57,43 @@ const OPENED: [&str; 7] = [
     "java.util.concurrent",
 ];
 
+const JOB_MANAGER: usize = 0;
+const TASK_MANAGER: usize = 1;
+
 /// A session cluster; its processes end when it is dropped.
 pub(super) struct Real {
     /// Holds all that it writes.
     folder: PathBuf,
     distribution: PathBuf,
     port: u16,
-    processes: Vec<Child>,
+    /// The JobManager, and the TaskManager.
+    processes: Mutex<[Option<Child>; 2]>,
+    maps: Option<Maps>,
 }
 
 impl Real {
     /// Starts the cluster of a version such as `1.20`.
     pub(super) fn start(version: &str) -> Self {
+        Self::start_in(version, None)
+    }
+
+    /// Starts a cluster that keeps HA metadata in these ConfigMaps.
+    pub(super) fn start_highly_available(version: &str, maps: Maps) -> Self {
+        Self::start_in(version, Some(maps))
+    }
+
+    fn start_in(version: &str, maps: Option<Maps>) -> Self {
+        let kind = if maps.is_some() { "-available" } else { "" };
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("flink-{version}-{}", std::process::id()));
+            .join(format!("flink-{version}{kind}-{}", std::process::id()));
         drop(fs::remove_dir_all(&folder));
         for part in ["conf", "gate", "tmp", "upload"] {
             fs::create_dir_all(folder.join(part)).unwrap();
         }
         let [rpc, port] = free_ports();
-        let mut real =
-            Self { distribution: distribution(version), folder, port, processes: vec![] };
-        let own = [
+        let distribution = distribution(version);
+        let real = Self { folder, distribution, port, processes: Mutex::default(), maps };
+        let mut own = vec![
             ("execution.checkpointing.dir", real.url("checkpoints")),
             ("state.checkpoints.dir", real.url("checkpoints")),
             ("io.tmp.dirs", real.folder.join("tmp").display().to_string()),
@@ -82,20 +101,39 @@ impl Real {
             ("jobmanager.rpc.port", rpc.to_string()),
             ("rest.port", port.to_string()),
         ];
+        if let Some(maps) = &real.maps {
+            own.extend([
+                ("high-availability.type", "kubernetes".to_owned()),
+                ("high-availability.storageDir", real.url("ha")),
+                ("kubernetes.cluster-id", maps.cluster.clone()),
+                ("kubernetes.namespace", maps.namespace.clone()),
+                ("kubernetes.config.file", maps.kubeconfig.clone()),
+            ]);
+        }
         let options = OPTIONS.iter().map(|(key, value)| (*key, (*value).to_owned())).chain(own);
         let lines = options.map(|(key, value)| format!("{key}: \"{value}\"\n"));
         fs::write(real.folder.join("conf/config.yaml"), lines.collect::<String>()).unwrap();
         let log = "rootLogger.level=INFO\nrootLogger.appenderRef.c.ref=C\nappender.c.name=C\nappender.c.type=CONSOLE\n\
                    appender.c.layout.type=PatternLayout\nappender.c.layout.pattern=%d %-5p %c{1} - %m%n\n";
         fs::write(real.folder.join("conf/log4j.properties"), log).unwrap();
-        let session = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint";
-        real.run("jobmanager", session, &["--executionMode", "cluster"]);
-        real.run("taskmanager", "org.apache.flink.runtime.taskexecutor.TaskManagerRunner", &[]);
+        for role in [JOB_MANAGER, TASK_MANAGER] {
+            real.run(role);
+        }
         real
     }
 
-    fn run(&mut self, name: &str, main: &str, args: &[&str]) {
-        let log = File::create(self.folder.join(format!("{name}.log"))).unwrap();
+    fn run(&self, role: usize) {
+        let (name, main, args) = [
+            (
+                "jobmanager",
+                "entrypoint.StandaloneSessionClusterEntrypoint",
+                &["--executionMode", "cluster"][..],
+            ),
+            ("taskmanager", "taskexecutor.TaskManagerRunner", &[]),
+        ][role];
+        let mut log = File::options();
+        let log =
+            log.create(true).append(true).open(self.folder.join(format!("{name}.log"))).unwrap();
         let conf = self.folder.join("conf");
         let mut java = other("java");
         java.args(["-Xmx512m", "-XX:TieredStopAtLevel=1"]);
@@ -103,10 +141,18 @@ impl Real {
         for package in OPENED {
             java.args(["--add-opens".to_owned(), format!("java.base/{package}=ALL-UNNAMED")]);
         }
-        java.arg("-cp").arg(self.distribution.join("lib/*")).arg(main);
-        java.arg("-c").arg(conf).args(args).current_dir(&self.folder);
-        java.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        self.processes.push(java.spawn().unwrap());
+        java.arg("-cp").arg(self.distribution.join("lib/*"));
+        java.arg(format!("org.apache.flink.runtime.{main}")).arg("-c").arg(conf).args(args);
+        java.current_dir(&self.folder).stdin(Stdio::null());
+        java.stdout(log.try_clone().unwrap()).stderr(log);
+        self.processes.lock().unwrap()[role] = Some(java.spawn().unwrap());
+    }
+
+    fn kill(&self, role: usize) {
+        if let Some(mut process) = self.processes.lock().unwrap()[role].take() {
+            drop(process.kill());
+            drop(process.wait());
+        }
     }
 
     fn url(&self, folder: &str) -> String {
@@ -153,13 +199,22 @@ impl World for Real {
     fn savepoints(&self) -> String {
         self.url("savepoints")
     }
+
+    fn maps(&self) -> Option<&Maps> {
+        self.maps.as_ref()
+    }
+
+    fn crash(&self) -> BoxFuture<'_, ()> {
+        self.kill(JOB_MANAGER);
+        self.run(JOB_MANAGER);
+        std::future::ready(()).boxed()
+    }
 }
 
 impl Drop for Real {
     fn drop(&mut self) {
-        for process in &mut self.processes {
-            drop(process.kill());
-            drop(process.wait());
+        for role in [JOB_MANAGER, TASK_MANAGER] {
+            self.kill(role);
         }
         if std::thread::panicking() {
             println!("the logs of Flink are in {}", self.folder.display());
@@ -189,7 +244,8 @@ fn distribution(version: &str) -> PathBuf {
 /// cluster of this process gets others.
 fn free_ports<const N: usize>() -> [u16; N] {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
-    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    // Those of processes that start one after the other do not overlap either.
+    let first = 20_000 + u16::try_from(std::process::id() % 1_250).unwrap() * 8;
     std::array::from_fn(|_| {
         loop {
             let port = first + GIVEN.fetch_add(1, Ordering::Relaxed);

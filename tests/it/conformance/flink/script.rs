@@ -21,14 +21,16 @@ use clients::flink::savepoints::{
     DisposalStatus, SavepointRequest, SavepointStatus, StopOutcome, StopRequest,
 };
 use clients::flink::{Client, Error, new_trigger_id};
+use futures::future::BoxFuture;
 use regex::Regex;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::metadata::{self, Maps};
 use crate::support::patience::PATIENCE;
 
 /// Pause before Flink is asked again for what takes its time.
-const AGAIN: Duration = Duration::from_millis(20);
+pub(super) const AGAIN: Duration = Duration::from_millis(20);
 /// Records that a job has before it ends, one every 10 ms.
 const MANY: &str = "1000000000";
 
@@ -51,6 +53,16 @@ pub(super) trait World {
     fn is_held(&self, place: &str) -> bool;
     /// Returns the URL of the directory of savepoints.
     fn savepoints(&self) -> String;
+
+    /// Returns where HA metadata is kept.
+    fn maps(&self) -> Option<&Maps> {
+        None
+    }
+
+    /// Kills the JobManager, and starts another one.
+    fn crash(&self) -> BoxFuture<'_, ()> {
+        unimplemented!("only with HA metadata")
+    }
 }
 
 /// Splits a text into scripts, each with its name.
@@ -80,6 +92,7 @@ pub(super) async fn run(world: &dyn World, text: &str) -> String {
             let answer = stage.carry_out(line).await;
             writeln!(answers, "{line}").unwrap();
             for line in answer.lines() {
+                println!("    {line}");
                 writeln!(answers, "    {line}").unwrap();
             }
         }
@@ -160,6 +173,20 @@ impl<'a> Stage<'a> {
                 let task = tokio::spawn(async move { call.result(&client).await });
                 self.pending.insert(rest.to_owned(), task);
                 return String::new();
+            }
+            "crash" => {
+                self.world.crash().await;
+                wait_for_slots(self.client).await;
+                return String::new();
+            }
+            "metadata" | "hold" | "release" | "until" if metadata::is_about(line) => {
+                let words: Vec<String> = line.split(' ').map(|word| self.fill_in(word)).collect();
+                let maps = self.world.maps().expect("a cluster with HA metadata");
+                let answer = maps.carry_out(&words).await;
+                if rest == "led" {
+                    wait_for_slots(self.client).await;
+                }
+                answer
             }
             "end" => self.pending.remove(rest).expect("it was begun").await.unwrap(),
             _ => self.call(line).result(self.client).await,
@@ -373,7 +400,7 @@ impl Call {
     }
 
     /// Asks until the result is another one: `until STATE JOB`, `until OPENING JOB`, `until ended JOB`,
-    /// `until saved JOB TRIGGER`, `until replaced JOB` or `until checkpointed JOB TRIGGER`.
+    /// `until saved JOB TRIGGER`, `until deposed`, `until replaced JOB` or `until checkpointed JOB TRIGGER`.
     async fn until(&self, client: &Client) -> Result<String, Error> {
         let begun = Instant::now();
         let (what, job, trigger) = (self.word(1), self.word(2), self.word(3));
@@ -398,6 +425,7 @@ impl Call {
                     }
                     is_replaced.then(String::new)
                 }
+                "deposed" => client.jobs_overview().await.is_err().then(String::new),
                 state => {
                     let overview = client.jobs_overview().await?;
                     let found = overview.find(job).filter(|found| match state {
