@@ -316,9 +316,11 @@ fn hold(map: &ConfigMap, now: Timestamp) -> Option<Change<'_>> {
 /// Releases the lock if the operator holds it, and removes the addresses of the leader, which has ended: who stands by
 /// would look for it there. They stay if the `next` leader has led before, which may not know that it was deposed.
 fn release<'a>(map: &'a ConfigMap, next: &[IpAddr]) -> Option<Change<'a>> {
-    let is_of_next = published(map).any(|ip| next.contains(&ip));
-    let addresses = |map| keys(map, |key| key.starts_with(LEADER_KEYS) && !is_of_next);
-    is_held_by_operator(map).then(|| (released(map), addresses(map)))
+    if !is_held_by_operator(map) {
+        return None;
+    }
+    let has_led = published(map).any(|ip| next.contains(&ip));
+    Some((released(map), keys(map, |key| !has_led && key.starts_with(LEADER_KEYS))))
 }
 
 /// Returns the lock of a ConfigMap with the operator as its holder; `None` if there is no lock.

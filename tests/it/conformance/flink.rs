@@ -16,7 +16,7 @@ use real::Real;
 use script::{World, differences, run};
 
 const SCRIPTS: &str = include_str!("flink.script");
-/// The same, with HA metadata in ConfigMaps.
+/// Scripts for a cluster that keeps HA metadata in ConfigMaps.
 const METADATA: &str = include_str!("metadata.script");
 const METADATA_OF_1_20: &str = include_str!("metadata-1.20.txt");
 /// All answers of Flink 1.20. Of 2.3 only those are on record that differ.
@@ -93,14 +93,14 @@ fn each_endpoint_is_in_a_script(fake: &FakeFlink) {
 #[tokio::test]
 #[ignore = "needs Flink"]
 async fn flink_1_20_answers_as_the_scripts_say() {
-    let answers = run(&Real::start("1.20"), SCRIPTS).await;
+    let answers = run(&Real::start("1.20", None), SCRIPTS).await;
     expect_file!["flink-1.20.txt"].assert_eq(&answers);
 }
 
 #[tokio::test]
 #[ignore = "needs Flink"]
 async fn flink_2_3_answers_as_the_scripts_say() {
-    let answers = run(&Real::start("2.3"), SCRIPTS).await;
+    let answers = run(&Real::start("2.3", None), SCRIPTS).await;
     expect_file!["flink-2.3.txt"].assert_eq(&differences(OF_1_20, &answers));
 }
 
@@ -113,7 +113,7 @@ async fn answers_with_metadata(version: &str) -> String {
         namespace: server.namespace.clone(),
         cluster: "available".to_owned(),
     };
-    let answers = run(&Real::start_highly_available(version, maps), METADATA).await;
+    let answers = run(&Real::start(version, Some(maps)), METADATA).await;
     server.clean_up().await;
     answers
 }

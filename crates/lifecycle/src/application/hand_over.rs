@@ -2,9 +2,9 @@
 //!
 //! Nothing leads from the moment in which the old JobManager is stopped until nothing of the old cluster is left: the
 //! operator holds the lock of the JobManagers, and renews that in each pass. Contenders wait for as long as they are
-//! configured to, counted from the last renewal; a standby JobManager that has waited for so long, while no operator was
-//! there, keeps the lead. Otherwise, HA metadata is read again, the lock is released, and the
-//! Deployments are created once the lock's holder has turned out to be the standby JobManager.
+//! configured to, counted from the last renewal. Then HA metadata is read again, the lock is released, and the
+//! Deployments are created once the lock's holder has turned out to be the standby JobManager. If that one has taken
+//! the lock while no operator renewed it, and nothing of the old cluster is left, this counts as the release.
 //!
 //! Standby pods that are not to take over, because the spec was changed, the job suspended or the resource deleted, are
 //! removed at once. Nothing is started, and the lock is not released, before they are gone. As long as they may exist,
@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::kind::Maybe;
 use crate::notes::{HANDED_OVER, PREFLIGHT, Standby, Trial, standing_by};
@@ -118,25 +118,30 @@ impl DeploymentPass<'_> {
     }
 
     /// Holds the lock until it is released for the standby JobManager. That one may lead before, if nobody has renewed
-    /// the lock for as long as it waits. If it is to take over, and nothing of the old cluster is left, it keeps the
-    /// lead: as when the lock is released. Its job may otherwise run on old TaskManagers, with which it would fail.
+    /// the lock for as long as it waits. It keeps the lead if it is to take over, and nothing of the old cluster is left.
+    /// With old TaskManagers left, its job may run on them, and would fail when they end.
     fn hold_unless_it_leads(&mut self, is_wanted: bool) -> Result<(), Halt> {
         let Some(standby) = standing_by(&self.status.cluster_info) else { return Ok(()) };
         if standby.leads.is_some() {
             return Ok(());
         }
-        // If one of these cannot be read, it is the order that counts.
+        // What cannot be read counts against it: the lock is then held.
         let keeps = is_wanted
             && self.world.pods()?.is_ok_and(Vec::is_empty)
             && self.world.task_manager_pods()?.is_ok_and(Vec::is_empty)
             && self.world.leader()?.is_ok_and(|it| *it == Leader::Standby);
         if keeps {
-            let trial = Trial::StandingBy(Standby { leads: Some(self.world.now), ..standby });
-            PREFLIGHT.set(&mut self.status.cluster_info, &trial);
+            self.note_lead(standby, Some(self.world.now));
         } else {
             self.hold_leadership();
         }
         Ok(())
+    }
+
+    /// Notes since when the standby JobManager may lead.
+    fn note_lead(&mut self, standby: Standby, leads: Option<Timestamp>) {
+        let trial = Trial::StandingBy(Standby { leads, ..standby });
+        PREFLIGHT.set(&mut self.status.cluster_info, &trial);
     }
 
     /// Holds the lock again if it was released for the standby JobManager, and another one has taken it.
@@ -145,8 +150,7 @@ impl DeploymentPass<'_> {
         if standby.leads.is_none() || self.leader()? != Leader::Other {
             return Ok(());
         }
-        let trial = Trial::StandingBy(Standby { leads: None, ..standby });
-        PREFLIGHT.set(&mut self.status.cluster_info, &trial);
+        self.note_lead(standby, None);
         self.hold_leadership();
         Ok(())
     }
@@ -318,8 +322,7 @@ impl DeploymentPass<'_> {
     fn release_leadership(&mut self) {
         let Some(standby) = standing_by(&self.status.cluster_info) else { return };
         if standby.leads.is_none() {
-            let trial = Trial::StandingBy(Standby { leads: Some(self.world.now), ..standby });
-            PREFLIGHT.set(&mut self.status.cluster_info, &trial);
+            self.note_lead(standby, Some(self.world.now));
             self.write_intent();
         }
         self.steps.push(Step::Own(ClusterStep::ReleaseLeadership));

@@ -27,7 +27,7 @@ pub(super) struct Maps {
     pub(super) cluster: String,
 }
 
-/// Whether a line is one of [`Maps::carry_out`].
+/// Whether [`Maps::carry_out`] knows the call of a line, so that it does not go to Flink's REST API.
 pub(super) fn is_about(line: &str) -> bool {
     let word = line.strip_prefix("until ").unwrap_or(line);
     ["metadata", "hold", "release", "kept", "unkept", "forgotten", "led"]
@@ -67,7 +67,7 @@ impl Maps {
     async fn all(&self) -> Vec<ConfigMap> {
         let labels = format!("app={},type=flink-native-kubernetes", self.cluster);
         let mut all = self.api().list(&ListParams::default().labels(&labels)).await.unwrap().items;
-        // That of the cluster first: job ids are other ones in each run.
+        // The ConfigMap of the cluster comes first. The order of names would change with the random ids of jobs.
         all.sort_by_key(|map| !map.name_any().ends_with("-cluster-config-map"));
         all
     }

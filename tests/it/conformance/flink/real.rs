@@ -8,8 +8,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use clients::flink::Client;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 
 use super::metadata::Maps;
 use super::script::World;
@@ -72,17 +70,8 @@ pub(super) struct Real {
 }
 
 impl Real {
-    /// Starts the cluster of a version such as `1.20`.
-    pub(super) fn start(version: &str) -> Self {
-        Self::start_in(version, None)
-    }
-
-    /// Starts a cluster that keeps HA metadata in these ConfigMaps.
-    pub(super) fn start_highly_available(version: &str, maps: Maps) -> Self {
-        Self::start_in(version, Some(maps))
-    }
-
-    fn start_in(version: &str, maps: Option<Maps>) -> Self {
+    /// Starts the cluster of a version such as `1.20`. With `maps`, it keeps HA metadata there.
+    pub(super) fn start(version: &str, maps: Option<Maps>) -> Self {
         let kind = if maps.is_some() { "-available" } else { "" };
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("flink-{version}{kind}-{}", std::process::id()));
@@ -204,10 +193,9 @@ impl World for Real {
         self.maps.as_ref()
     }
 
-    fn crash(&self) -> BoxFuture<'_, ()> {
+    fn crash(&self) {
         self.kill(JOB_MANAGER);
         self.run(JOB_MANAGER);
-        std::future::ready(()).boxed()
     }
 }
 

@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{InMap, Kept, World};
+use super::{InMap, Kept, Process, World};
 use crate::support::fake_flink::Job;
 use crate::support::patience::PATIENCE;
 
@@ -66,7 +66,7 @@ fn graph_prefix(world: &World, key: &str) -> &'static str {
 
 /// Returns stored graphs by job id.
 pub(super) async fn graphs(world: &World, key: &str) -> BTreeMap<String, String> {
-    let map = read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await;
+    let map = leader_map(world, key).await;
     let data = map.and_then(|map| map.data).unwrap_or_default();
     let prefix = graph_prefix(world, key);
     let graph =
@@ -117,13 +117,24 @@ pub(super) async fn may_lead(world: &World, key: &str) -> bool {
 /// Returns whether the operator has held the lock for so long that a JobManager that led before knows.
 pub(super) async fn is_leader_deposed(world: &World, key: &str) -> bool {
     let Some(lock) = lock(world, key).await else { return false };
-    let is_held = lock["holderIdentity"].as_str().is_some_and(|it| it.starts_with("kubectl-flink"));
-    is_held && age(&lock["acquireTime"]).is_some_and(|age| age > BELIEVES)
+    is_held_by_operator(&lock) && age(&lock["acquireTime"]).is_some_and(|age| age > BELIEVES)
 }
 
 async fn lock(world: &World, key: &str) -> Option<Value> {
-    let map = read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await?;
+    lock_of(&leader_map(world, key).await?)
+}
+
+/// Returns the ConfigMap that JobManagers contend for.
+async fn leader_map(world: &World, key: &str) -> Option<ConfigMap> {
+    read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await
+}
+
+fn lock_of(map: &ConfigMap) -> Option<Value> {
     serde_json::from_str(map.annotations().get(LOCK)?).ok()
+}
+
+fn is_held_by_operator(lock: &Value) -> bool {
+    lock["holderIdentity"].as_str().is_some_and(|it| it.starts_with("kubectl-flink"))
 }
 
 /// Returns how long ago something was.
@@ -134,42 +145,30 @@ fn age(at: &Value) -> Option<Duration> {
 
 /// TaskManagers leave a JobManager whose addresses are removed. If it runs, it fails their job.
 async fn follow_addresses(world: &World, key: &str) {
-    let process = {
-        let state = world.state();
-        // Nobody else removes addresses, and a request for each cluster all the time is too much.
-        let is_contended = state.contended.contains(key);
-        state.processes.get(key).and_then(|all| all.first()).filter(|_| is_contended).cloned()
-    };
-    let Some(process) = process.filter(|it| it.is_highly_available && !it.is_session) else {
-        return;
-    };
-    let map = format!("{}-cluster-config-map", name_of(key));
-    let Some(map) = read(&maps(world, key), &map).await else { return };
-    let lock =
-        map.annotations().get(LOCK).and_then(|lock| serde_json::from_str::<Value>(lock).ok());
-    let holder = lock.and_then(|lock| lock["holderIdentity"].as_str().map(str::to_owned));
+    let Some(process) = contended(world, key) else { return };
+    let Some(map) = leader_map(world, key).await else { return };
     let is_published = map.data.iter().flatten().any(|(key, _)| key == LEADER);
     // A JobManager that takes the lock is about to publish them.
-    let was_deposed = holder.is_some_and(|holder| holder.starts_with("kubectl-flink"));
-    let runs = world
-        .state()
-        .processes
-        .get(key)
-        .is_some_and(|all| all.iter().any(|it| it.uid == process.uid));
+    let was_deposed = lock_of(&map).is_some_and(|lock| is_held_by_operator(&lock));
+    let state = world.state();
+    let runs =
+        state.processes.get(key).is_some_and(|all| all.iter().any(|it| it.uid == process.uid));
+    drop(state);
     if was_deposed && !is_published && runs {
         super::flink::fail_jobs(world, key);
     }
 }
 
+/// Returns the JobManager of a cluster in which others stand by. Only there does the operator take the lock.
+fn contended(world: &World, key: &str) -> Option<Process> {
+    let state = world.state();
+    let is_contended = state.contended.contains(key);
+    state.processes.get(key).and_then(|all| all.first()).filter(|_| is_contended).cloned()
+}
+
 /// A JobManager that runs takes the lock again if it has no holder any more, and stores its job graph.
 async fn lead_again(world: &World, key: &str) {
-    let process = {
-        let state = world.state();
-        let is_contended = state.contended.contains(key);
-        let process = state.processes.get(key).and_then(|all| all.first()).cloned();
-        process.filter(|_| is_contended)
-    };
-    let Some(process) = process else { return };
+    let Some(process) = contended(world, key) else { return };
     let is_free = |lock: Value| lock["holderIdentity"].as_str().is_some_and(str::is_empty);
     if lock(world, key).await.is_some_and(is_free) {
         lead(world, key, &process.ip).await;

@@ -216,7 +216,7 @@ fn hot_lead_of_a_lock_that_nobody_renewed_is_not_taken_back() {
         scene.facts.leader = leader;
         assert_eq!(step_names(&scene.plan())[0], "hold-leadership", "{:?}", scene.facts.leader);
     }
-    // What is not wanted any more does not keep it.
+    // A standby JobManager whose spec was changed meanwhile loses the lock.
     scene.facts.leader = Fact::Known(Leader::Standby);
     let scene = scene.edit_job(|job| job.parallelism = Some(7));
     let discarded = scene.plan();
