@@ -176,9 +176,11 @@ impl<S: Explored> Exploration<S> {
     }
 
     fn note(&mut self, phase: &str, action: S::Action) {
-        // Before which of its steps a pass ends does not make another situation.
+        // At which of its steps a pass is interrupted does not make another situation.
         let action = format!("{action:?}");
-        let action = action.strip_prefix("CrashBefore").map_or(&*action, |_| "Crash");
+        let action = action.trim_start_matches("Interrupted(");
+        let names = ["Crash", "Paused", "Unanswered", "Late"];
+        let action = names.into_iter().find(|name| action.starts_with(name)).unwrap_or(action);
         self.came_by.entry(phase.to_owned()).or_default().insert(action.to_owned());
     }
 

@@ -37,6 +37,7 @@ use render::Objects;
 use serde_json::json;
 use state::restore_point::RestorePoint;
 
+use super::support::operated::{Event, Interruption, Operated, Stored, interrupted, undisturbed};
 use super::support::phases::store_deployment;
 use super::support::worlds::{
     COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_KEPT, Trial,
@@ -111,6 +112,8 @@ pub(super) struct Sim {
     /// What is temporarily invisible of a running JobManager, each independently.
     haze: Haze,
     job: Option<Running>,
+    /// A job that runs on a lost node, until the pods of its cluster are gone.
+    out_of_reach: Option<Running>,
     /// Job id and restore path that the JobManager will start once it is up.
     submission: Option<(String, Option<String>)>,
     /// Parallelism of the one vertex from its overrides.
@@ -263,6 +266,7 @@ impl Sim {
             came_up: None,
             haze: Haze::default(),
             job: None,
+            out_of_reach: None,
             submission: None,
             submitted_parallelism: 1,
             has_run: false,

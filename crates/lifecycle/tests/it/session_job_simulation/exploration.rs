@@ -73,6 +73,7 @@ enum Action {
     CrashBefore(usize),
     /// A new process gets what was stored before the last change.
     StalePass,
+    Interrupted(Interruption<Event<Edit, Fault>>),
     World,
     Edit(Edit),
     Fault(Fault),
@@ -104,6 +105,70 @@ const FAULTS: &[Fault] = &[
 /// The resource and its status, as stored in the API server.
 type Stored = (FlinkSessionJob, SessionJobStatus);
 
+impl Sim {
+    fn make(&mut self, edit: Edit) {
+        if self.resource.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        match edit {
+            Edit::Parallelism => self.edit(|job| job.parallelism = Some(3)),
+            Edit::Suspend => self.edit(|job| job.state = JobState::Suspended),
+            Edit::Resume => self.edit(|job| job.state = JobState::Running),
+            Edit::Savepoint => self.edit(|job| job.upgrade_mode = UpgradeMode::Savepoint),
+            Edit::LastState => self.edit(|job| job.upgrade_mode = UpgradeMode::LastState),
+            Edit::Stateless => self.edit(|job| job.upgrade_mode = UpgradeMode::Stateless),
+            Edit::Invalid => self.edit(|job| job.parallelism = Some(-1)),
+            Edit::Overrides => self.configure(OVERRIDES, &format!("{VERTEX}:2")),
+            Edit::TakeSnapshot => self.edit(|job| job.savepoint_trigger_nonce = Some(1)),
+            Edit::Redeploy => self.redeploy(),
+            Edit::Delete => {
+                let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now);
+                self.resource.metadata.deletion_timestamp = Some(now);
+            }
+            Edit::Contradict => self.configure("execution.checkpointing.dir", "s3://elsewhere/chk"),
+            Edit::ClusterImage => self.cluster.spec.image = Some("flink:another".to_owned()),
+            Edit::ClusterVersion => self.cluster.spec.flink_version = Some(FlinkVersion::V2_1),
+        }
+    }
+
+    fn strike(&mut self, fault: Fault) {
+        let running = self.jobs.iter_mut().find(|job| job.state == JobStatusState::Running);
+        match (fault, running) {
+            (Fault::Job, Some(job)) => job.state = JobStatusState::Failed,
+            (Fault::Cancel, Some(job)) => job.state = JobStatusState::Cancelling,
+            (Fault::Job | Fault::Cancel, None) => {}
+            (Fault::Cluster, _) => self.lose_cluster(),
+            (Fault::Submission, _) => self.refuses = true,
+            (Fault::Checkpoint, _) => self.checkpoint(),
+            (Fault::Savepoint, _) => self.fail_savepoint(),
+            (Fault::Silence, _) => self.cloud(|haze| haze.silent = 1),
+            (Fault::Unread, _) => self.cloud(|haze| haze.unread = 1),
+            (Fault::Change(change), _) => self.change(change),
+            (Fault::Java(passes), _) => {
+                for _ in 0..passes {
+                    self.tick();
+                    self.java_pass();
+                }
+                self.die();
+            }
+            (Fault::OneStepBack | Fault::BackToTheStart, _) => {
+                unreachable!("only the search knows what was stored")
+            }
+        }
+    }
+
+    fn meet(&mut self, event: Event<Edit, Fault>) {
+        match event {
+            Event::World => self.tick(),
+            Event::Edit(edit) => self.make(edit),
+            Event::Fault(fault) => {
+                self.note_pause();
+                self.strike(fault);
+            }
+        }
+    }
+}
+
 #[derive(Clone)]
 struct State {
     sim: Sim,
@@ -114,6 +179,8 @@ struct State {
     faults: &'static [Fault],
     /// Whether passes may see what was stored before the last change.
     may_be_stale: bool,
+    /// Whether passes are interrupted by more than crashes, which counts as a fault.
+    is_interrupted: bool,
     left: Budget,
     /// Passes left alone in which it only waited.
     quiet: u8,
@@ -144,40 +211,36 @@ impl State {
         all
     }
 
-    /// A status that is no longer the stored one cannot be replaced: the plan ends there.
+    /// A pass for what was stored before the last change.
     fn stale_pass(&self, crashes: u8) -> Self {
         let mut state = self.clone();
         state.left.crashes = crashes;
         let sim = &mut state.sim;
         sim.die();
         let (newer, current) = (sim.resource.clone(), sim.status.clone());
-        let (resource, status) = (*self.earlier).clone();
-        (sim.resource, sim.status) = (resource, status.clone());
+        (sim.resource, sim.status) = (*self.earlier).clone();
+        let known = Operated::stored(sim);
         let plan = sim.plan();
         (sim.resource, sim.status) = (newer, current);
-        let mut known = status;
-        for step in &plan.steps {
-            let is_versioned = matches!(
-                step,
-                Step::WriteStatus(_)
-                    | Step::AddFinalizer
-                    | Step::RemoveFinalizer
-                    | Step::Own(SessionJobStep::SetSessionLabel { .. })
-            );
-            if is_versioned && sim.status != known {
-                return state;
-            }
-            if let Step::WriteStatus(next) = step {
-                known = (**next).clone();
-            }
-            if !sim.take(step) {
-                return state;
-            }
-        }
-        if sim.status == known {
-            store_session_job(&mut sim.status, (*plan.status).clone());
-        }
+        sim.carry_out(&plan, known, undisturbed);
         state
+    }
+
+    /// Passes that are interrupted by something else than a crash.
+    fn interrupted_passes(&self) -> Vec<(Action, Self)> {
+        let Some(faults) = self.left.faults.checked_sub(1).filter(|_| self.is_interrupted) else {
+            return vec![];
+        };
+        let edits = if self.left.edits > 0 { self.edits } else { &[] };
+        let all = interrupted(&self.sim, &Event::all(edits, self.faults), Sim::meet);
+        let state = |(interruption, sim): (Interruption<Event<Edit, Fault>>, Sim)| {
+            let mut left = Budget { faults, ..self.left };
+            if let Interruption::Paused(_, event) = interruption {
+                left.edits -= event.edits();
+            }
+            (Action::Interrupted(interruption), Self { sim, left, ..self.clone() })
+        };
+        all.into_iter().map(state).collect()
     }
 
     fn is_refused(&self) -> bool {
@@ -191,63 +254,23 @@ impl State {
     fn edited(&self, edit: Edit) -> Self {
         let mut state = self.clone();
         state.left.edits -= 1;
-        let sim = &mut state.sim;
-        if sim.resource.metadata.deletion_timestamp.is_some() {
-            return state;
-        }
-        match edit {
-            Edit::Parallelism => sim.edit(|job| job.parallelism = Some(3)),
-            Edit::Suspend => sim.edit(|job| job.state = JobState::Suspended),
-            Edit::Resume => sim.edit(|job| job.state = JobState::Running),
-            Edit::Savepoint => sim.edit(|job| job.upgrade_mode = UpgradeMode::Savepoint),
-            Edit::LastState => sim.edit(|job| job.upgrade_mode = UpgradeMode::LastState),
-            Edit::Stateless => sim.edit(|job| job.upgrade_mode = UpgradeMode::Stateless),
-            Edit::Invalid => sim.edit(|job| job.parallelism = Some(-1)),
-            Edit::Overrides => sim.configure(OVERRIDES, &format!("{VERTEX}:2")),
-            Edit::TakeSnapshot => sim.edit(|job| job.savepoint_trigger_nonce = Some(1)),
-            Edit::Redeploy => sim.redeploy(),
-            Edit::Delete => {
-                let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(sim.now);
-                sim.resource.metadata.deletion_timestamp = Some(now);
-            }
-            Edit::Contradict => sim.configure("execution.checkpointing.dir", "s3://elsewhere/chk"),
-            Edit::ClusterImage => sim.cluster.spec.image = Some("flink:another".to_owned()),
-            Edit::ClusterVersion => sim.cluster.spec.flink_version = Some(FlinkVersion::V2_1),
-        }
+        state.sim.make(edit);
         state
     }
 
     fn struck(&self, fault: Fault) -> Self {
         let mut state = self.clone();
         state.left.faults -= 1;
-        let sim = &mut state.sim;
-        let running = sim.jobs.iter_mut().find(|job| job.state == JobStatusState::Running);
-        match (fault, running) {
-            (Fault::Job, Some(job)) => job.state = JobStatusState::Failed,
-            (Fault::Cancel, Some(job)) => job.state = JobStatusState::Cancelling,
-            (Fault::Job | Fault::Cancel, None) => {}
-            (Fault::Cluster, _) => sim.lose_cluster(),
-            (Fault::Submission, _) => sim.refuses = true,
-            (Fault::Checkpoint, _) => sim.checkpoint(),
-            (Fault::Savepoint, _) => sim.fail_savepoint(),
-            (Fault::Silence, _) => sim.cloud(|haze| haze.silent = 1),
-            (Fault::Unread, _) => sim.cloud(|haze| haze.unread = 1),
-            (Fault::Change(change), _) => sim.change(change),
-            (Fault::Java(passes), _) => {
-                for _ in 0..passes {
-                    sim.tick();
-                    sim.java_pass();
-                }
-                sim.die();
-            }
-            (Fault::OneStepBack, _) => {
+        match fault {
+            Fault::OneStepBack => {
                 let (resource, status) = (*self.earlier).clone();
-                sim.set_back(resource, status);
+                state.sim.set_back(resource, status);
             }
-            (Fault::BackToTheStart, _) => {
+            Fault::BackToTheStart => {
                 let (resource, status) = (*self.first).clone();
-                sim.set_back(resource, status);
+                state.sim.set_back(resource, status);
             }
+            fault => state.sim.strike(fault),
         }
         state
     }
@@ -367,6 +390,7 @@ impl Explored for State {
 
     fn successors(&self) -> Vec<(Action, Self)> {
         let mut all = self.passes();
+        all.extend(self.interrupted_passes());
         let mut world = self.clone();
         world.sim.tick();
         all.push((Action::World, world));
@@ -499,12 +523,39 @@ fn explore_from(
     (edits, faults): (&'static [Edit], &'static [Fault]),
     left: Budget,
 ) {
+    exploration::explore(name, start(sim, (edits, faults), left));
+}
+
+fn start(sim: Sim, (edits, faults): (&'static [Edit], &'static [Fault]), left: Budget) -> State {
     let first = Rc::new((sim.resource.clone(), sim.status.clone()));
-    let earlier = Rc::clone(&first);
-    let mut start =
-        State { sim, earlier, first, edits, faults, may_be_stale: false, left, quiet: 0 };
+    let mut start = State {
+        sim,
+        earlier: Rc::clone(&first),
+        first,
+        edits,
+        faults,
+        may_be_stale: false,
+        is_interrupted: false,
+        left,
+        quiet: 0,
+    };
     start.hurry();
-    exploration::explore(name, start);
+    start
+}
+
+/// The operator is paused in the middle of a pass, or an answer or a request takes its time.
+#[test]
+fn every_way_through_an_interrupted_pass_of_a_session_job_keeps_the_laws() {
+    let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
+    let faults = &[Fault::Job, Fault::Cancel, Fault::Cluster, Fault::Submission, Fault::Checkpoint];
+    for mode in ["savepoint", "last-state"] {
+        let mut sim = Sim::new(mode, mode == "last-state");
+        sim.settle();
+        sim.checkpoint();
+        let mut start = start(sim, (edits, faults), Budget::read_or("1,1,0"));
+        start.is_interrupted = true;
+        exploration::explore(&format!("session job, {mode}, interrupted"), start);
+    }
 }
 
 /// A pass on what was stored before the last change, and a slow stop that may fail.
@@ -517,11 +568,8 @@ fn every_stale_pass_beside_a_stop_that_takes_its_time_keeps_the_laws() {
         sim.is_slow = true;
         sim.settle();
         sim.checkpoint();
-        let first = Rc::new((sim.resource.clone(), sim.status.clone()));
-        let (earlier, left) = (Rc::clone(&first), Budget::read_or("1,1,1"));
-        let mut start =
-            State { sim, earlier, first, edits, faults, may_be_stale: true, left, quiet: 0 };
-        start.hurry();
+        let mut start = start(sim, (edits, faults), Budget::read_or("1,1,1"));
+        start.may_be_stale = true;
         exploration::explore(&format!("session job, {mode}, stale passes"), start);
     }
 }

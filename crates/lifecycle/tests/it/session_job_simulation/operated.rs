@@ -2,45 +2,182 @@
 
 use super::*;
 
-impl Sim {
-    /// Makes one pass that dies before step `crash_at`, or after the last step without writing the status.
-    pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
-        let plan = self.plan();
+impl Operated<FlinkSessionJob> for Sim {
+    fn stored(&self) -> Stored<SessionJobStatus> {
+        (self.resource.metadata.generation, self.status.clone())
+    }
+
+    fn plan(&mut self) -> Plan {
+        let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
+        let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
+        let mut memo = Memo::default();
+        for _ in 0..14 {
+            let world = World {
+                has_snapshot_resources: self.has_snapshot_resources,
+                fresh: fresh.clone(),
+                waits: self.upheaval.waits,
+                periodic: self.periodic.clone(),
+                went_back: self.went_back.clone(),
+                validators: self.validators.clone(),
+                facts: facts.clone(),
+                memo: std::mem::take(&mut memo),
+                remembered: Remembered {
+                    failed_submission: self.failed_submission.clone(),
+                    tried: self.tried,
+                },
+                ..World::new(
+                    self.operator_now(),
+                    (self.wanted.as_ref().unwrap_or(&self.resource), &self.status),
+                    Some(&self.cluster),
+                    &self.operator,
+                )
+            };
+            let decision = decide(&world);
+            memo = world.memo;
+            match decision {
+                Ok(plan) => {
+                    if are_held(&facts.references) {
+                        self.periodic.held = Some(self.operator_now());
+                    }
+                    self.upheaval.waits = plan.waits;
+                    return plan;
+                }
+                Err(question) => self.answer(question, &mut facts),
+            }
+        }
+        panic!("no decision after all questions: {facts:?}");
+    }
+
+    fn note_decision(&mut self, _plan: &Plan) {
         let is_seen = self.hears()
             && etcd_restore::is_alive(self.status.job_status.job_id.as_deref(), &self.listed());
         if is_seen {
             self.went_back = None;
         }
-        let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
-        let line = format!("{}: {steps:?}", plan.because);
-        if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
-            self.log.push(format!("{} {line}", self.now));
+    }
+
+    fn is_in_conflict(&self, step: &Step, known: &Stored<SessionJobStatus>) -> bool {
+        match step {
+            Step::WriteStatus(_) => self.status != known.1,
+            Step::AddFinalizer
+            | Step::RemoveFinalizer
+            | Step::Own(SessionJobStep::SetSessionLabel { .. }) => self.stored() != *known,
+            _ => false,
         }
-        for (index, step) in plan.steps.iter().enumerate() {
-            if crash_at == Some(index) {
-                self.log.push(format!("  crash before step {index}"));
-                self.die();
-                return plan;
+    }
+
+    /// Carries out a step; returns whether to continue with the next one.
+    fn take(&mut self, step: &Step) -> bool {
+        let is_refused = match step {
+            Step::WriteStatus(_) => self.upheaval.stops_at(Refused::Status),
+            Step::AddFinalizer
+            | Step::RemoveFinalizer
+            | Step::Own(SessionJobStep::SetSessionLabel { .. }) => {
+                self.upheaval.stops_at(Refused::All)
             }
-            if !self.take(step) {
-                return plan;
-            }
+            _ => false,
+        };
+        if is_refused {
+            return false;
         }
-        if crash_at.is_some_and(|at| at >= plan.steps.len()) {
-            self.log.push("  crash before the last status".to_owned());
-            self.went_back = None;
-        } else {
-            self.upheaval.stopped_at = None;
-            if self.upheaval.stops_at(Refused::Status) {
-                return plan;
+        match step {
+            Step::AddFinalizer => {
+                let finalizer = api::SESSION_JOB_FINALIZER.to_owned();
+                self.resource.metadata.finalizers = Some(vec![finalizer]);
             }
-            store_session_job(&mut self.status, (*plan.status).clone());
-            self.note_absence_of_state();
-            self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
-            self.doubt.end_if(self.has_seen_all());
+            Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
+            Step::Own(SessionJobStep::SetSessionLabel { cluster }) => {
+                let label = ("target.session".to_owned(), cluster.clone());
+                self.resource.metadata.labels = Some([label].into());
+            }
+            // What only shows state holds up nothing.
+            Step::RecordRevision(_) | Step::Snapshot(SnapshotStep::Create(_))
+                if self.upheaval.is_refused(Refused::Records) => {}
+            Step::WriteStatus(status) => store_session_job(&mut self.status, (**status).clone()),
+            Step::Event(_) => {}
+            Step::RecordRevision(superseded) => {
+                if let RestorePoint::Path(path) = &superseded.restore_point {
+                    self.revisions.push(path.clone());
+                    let excess = self.revisions.len().saturating_sub(REVISIONS_KEPT);
+                    self.revisions.drain(..excess);
+                }
+            }
+            Step::Snapshot(step) => self.take_snapshot_step(step),
+            Step::Own(SessionJobStep::Remember(tried)) => self.tried = *tried,
+            Step::ScaleJob { job_id, bounds } => {
+                // Every other one is rejected.
+                let is_refused = self.now.as_second() % 2 == 0;
+                let Some(job) = self.flink_job(job_id).filter(|_| !is_refused) else {
+                    return false;
+                };
+                job.parallelism = bounds[VERTEX].upper;
+                self.scaled += 1;
+            }
+            Step::TriggerStop { job_id, trigger_id, .. } => {
+                if self.hears() {
+                    self.flink_stop(job_id, trigger_id);
+                }
+            }
+            Step::CancelJob { job_id, .. } => {
+                // Flink lets a cancelled job's tasks end first.
+                if let Some(job) = self.flink_job(job_id) {
+                    job.state = JobStatusState::Cancelling;
+                }
+            }
+            Step::Own(SessionJobStep::Submit(submission)) => return self.submit(submission),
         }
+        true
+    }
+
+    fn conclude(&mut self, plan: &Plan) {
+        self.upheaval.stopped_at = None;
+        if self.upheaval.stops_at(Refused::Status) {
+            return;
+        }
+        store_session_job(&mut self.status, (*plan.status).clone());
+        self.note_absence_of_state();
+        self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
+        self.doubt.end_if(self.has_seen_all());
         self.assert_runs_as_recorded();
-        plan
+    }
+
+    /// Drops what the process knew.
+    fn die(&mut self) {
+        self.failed_submission = None;
+        self.tried = Tried::default();
+        self.periodic = Memory::default();
+        self.went_back = None;
+        self.upheaval.stopped_at = None;
+    }
+
+    fn go_on(&mut self) {
+        self.tick();
+    }
+
+    fn note_pause(&mut self) {
+        self.doubt.hide();
+    }
+
+    fn second(&mut self, choices: &mut Choices) {
+        self.tick();
+        if choices.below(4) == 0 {
+            self.checkpoint();
+        }
+        if choices.below(12) == 0 {
+            self.misfortune(choices);
+        }
+        if choices.below(12) == 0 {
+            self.upheave(choices);
+        }
+        if choices.below(12) == 0 {
+            self.stir(choices);
+        }
+    }
+}
+
+impl Sim {
+    pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
+        self.crashing_pass(crash_at)
     }
 
     /// Whether the status has everything that can be observed now. That of an earlier job does not.
@@ -82,15 +219,6 @@ impl Sim {
         }
     }
 
-    /// Drops what the process knew.
-    pub(super) fn die(&mut self) {
-        self.failed_submission = None;
-        self.tried = Tried::default();
-        self.periodic = Memory::default();
-        self.went_back = None;
-        self.upheaval.stopped_at = None;
-    }
-
     /// Returns the time on the operator's clock.
     pub(super) fn operator_now(&self) -> Timestamp {
         self.now + self.upheaval.skew
@@ -126,47 +254,6 @@ impl Sim {
                     && job.state == JobStatusState::Running
                     && identity::is_of("u1", &job.id)
             })
-    }
-
-    pub(crate) fn plan(&mut self) -> Plan {
-        let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
-        let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
-        let mut memo = Memo::default();
-        for _ in 0..14 {
-            let world = World {
-                has_snapshot_resources: self.has_snapshot_resources,
-                fresh: fresh.clone(),
-                waits: self.upheaval.waits,
-                periodic: self.periodic.clone(),
-                went_back: self.went_back.clone(),
-                validators: self.validators.clone(),
-                facts: facts.clone(),
-                memo: std::mem::take(&mut memo),
-                remembered: Remembered {
-                    failed_submission: self.failed_submission.clone(),
-                    tried: self.tried,
-                },
-                ..World::new(
-                    self.operator_now(),
-                    (self.wanted.as_ref().unwrap_or(&self.resource), &self.status),
-                    Some(&self.cluster),
-                    &self.operator,
-                )
-            };
-            let decision = decide(&world);
-            memo = world.memo;
-            match decision {
-                Ok(plan) => {
-                    if are_held(&facts.references) {
-                        self.periodic.held = Some(self.operator_now());
-                    }
-                    self.upheaval.waits = plan.waits;
-                    return plan;
-                }
-                Err(question) => self.answer(question, &mut facts),
-            }
-        }
-        panic!("no decision after all questions: {facts:?}");
     }
 
     pub(super) fn answer(&self, question: Question, facts: &mut Facts) {
@@ -333,58 +420,6 @@ impl Sim {
         self.states.insert(path.clone(), records);
         self.saved = self.saved.max(records);
         Some(path)
-    }
-
-    /// Carries out a step; returns whether to continue with the next one.
-    pub(super) fn take(&mut self, step: &Step) -> bool {
-        match step {
-            Step::AddFinalizer => {
-                let finalizer = api::SESSION_JOB_FINALIZER.to_owned();
-                self.resource.metadata.finalizers = Some(vec![finalizer]);
-            }
-            Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
-            Step::Own(SessionJobStep::SetSessionLabel { cluster }) => {
-                let label = ("target.session".to_owned(), cluster.clone());
-                self.resource.metadata.labels = Some([label].into());
-            }
-            Step::WriteStatus(_) if self.upheaval.stops_at(Refused::Status) => return false,
-            // What only shows state holds up nothing.
-            Step::RecordRevision(_) | Step::Snapshot(SnapshotStep::Create(_))
-                if self.upheaval.is_refused(Refused::Records) => {}
-            Step::WriteStatus(status) => store_session_job(&mut self.status, (**status).clone()),
-            Step::Event(_) => {}
-            Step::RecordRevision(superseded) => {
-                if let RestorePoint::Path(path) = &superseded.restore_point {
-                    self.revisions.push(path.clone());
-                    let excess = self.revisions.len().saturating_sub(REVISIONS_KEPT);
-                    self.revisions.drain(..excess);
-                }
-            }
-            Step::Snapshot(step) => self.take_snapshot_step(step),
-            Step::Own(SessionJobStep::Remember(tried)) => self.tried = *tried,
-            Step::ScaleJob { job_id, bounds } => {
-                // Every other one is rejected.
-                let is_refused = self.now.as_second() % 2 == 0;
-                let Some(job) = self.flink_job(job_id).filter(|_| !is_refused) else {
-                    return false;
-                };
-                job.parallelism = bounds[VERTEX].upper;
-                self.scaled += 1;
-            }
-            Step::TriggerStop { job_id, trigger_id, .. } => {
-                if self.hears() {
-                    self.flink_stop(job_id, trigger_id);
-                }
-            }
-            Step::CancelJob { job_id, .. } => {
-                // Flink lets a cancelled job's tasks end first.
-                if let Some(job) = self.flink_job(job_id) {
-                    job.state = JobStatusState::Cancelling;
-                }
-            }
-            Step::Own(SessionJobStep::Submit(submission)) => return self.submit(submission),
-        }
-        true
     }
 
     pub(super) fn flink_job(&mut self, id: &str) -> Option<&mut Running> {

@@ -27,7 +27,7 @@ const RETENTION: &str = "execution.checkpointing.externalized-checkpoint-retenti
 const HIGH_AVAILABILITY: &str = "high-availability.type";
 
 impl Upheaved for Sim {
-    const REFUSABLE: &'static [Refused] = &[Refused::Status, Refused::Records];
+    const REFUSABLE: &'static [Refused] = &[Refused::Status, Refused::Records, Refused::All];
 
     fn upheaval(&mut self) -> &mut Upheaval {
         &mut self.upheaval
@@ -101,7 +101,7 @@ impl Sim {
     }
 
     /// The job's user or that of its cluster changes what the two must agree on.
-    fn stir(&mut self, choices: &mut Choices) {
+    pub(super) fn stir(&mut self, choices: &mut Choices) {
         match choices.below(4) {
             0 => {
                 let versions = [
@@ -150,21 +150,8 @@ fn versions_options_refusals_defaults_and_another_clock_lose_no_record_of_a_sess
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..150 {
-                sim.tick();
-                if choices.below(4) == 0 {
-                    sim.checkpoint();
-                }
-                if choices.below(12) == 0 {
-                    sim.misfortune(&mut choices);
-                }
-                if choices.below(12) == 0 {
-                    sim.upheave(&mut choices);
-                }
-                if choices.below(12) == 0 {
-                    sim.stir(&mut choices);
-                }
-                let crash_at = choices.crash(5, 7);
-                sim.pass(crash_at);
+                sim.second(&mut choices);
+                sim.unsteady_pass(&mut choices);
             }
             sim.leave_out_options();
             sim.cluster.spec = sim.running_cluster().unwrap().spec;

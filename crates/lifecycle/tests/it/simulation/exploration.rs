@@ -66,6 +66,7 @@ enum Action {
     CrashBefore(usize),
     /// A new process gets what was stored before the last change.
     StalePass,
+    Interrupted(Interruption<Event<Edit, Fault>>),
     World,
     Edit(Edit),
     Fault(Fault),
@@ -88,6 +89,76 @@ const EDITS: &[Edit] = &[
 const FAULTS: &[Fault] =
     &[Fault::Job, Fault::Cancel, Fault::Process, Fault::Deployment, Fault::Checkpoint];
 
+impl Sim {
+    fn make(&mut self, edit: Edit) {
+        if self.resource.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        self.edit(|r| match edit {
+            Edit::Parallelism => Self::job_mut(r).parallelism = Some(3),
+            Edit::BreakImage => r.spec.image = Some(BROKEN_IMAGE.to_owned()),
+            Edit::MendImage => r.spec.image = Some("flink:1.20".to_owned()),
+            Edit::Suspend => Self::job_mut(r).state = JobState::Suspended,
+            Edit::Resume => Self::job_mut(r).state = JobState::Running,
+            Edit::Savepoint => Self::job_mut(r).upgrade_mode = UpgradeMode::Savepoint,
+            Edit::LastState => Self::job_mut(r).upgrade_mode = UpgradeMode::LastState,
+            Edit::Stateless => Self::job_mut(r).upgrade_mode = UpgradeMode::Stateless,
+            Edit::Invalid => Self::job_mut(r).parallelism = Some(-1),
+            Edit::RestartNonce => r.spec.restart_nonce = Some(1),
+            Edit::Redeploy | Edit::Delete => {}
+        });
+        match edit {
+            Edit::Redeploy => self.redeploy(),
+            Edit::Delete => {
+                let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now);
+                self.resource.metadata.deletion_timestamp = Some(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn strike(&mut self, fault: Fault) {
+        match fault {
+            Fault::Job => self.fail_job(),
+            Fault::Cancel => {
+                let running = self.job.as_ref().filter(|job| job.state == JobStatusState::Running);
+                if let Some(id) = running.map(|job| job.id.clone()) {
+                    self.flink_cancel(&id);
+                }
+            }
+            Fault::Process if self.is_high_availability_on => self.crash_job_manager(),
+            Fault::Deployment if self.is_high_availability_on && self.job_manager.is_some() => {
+                self.lose_deployment();
+            }
+            Fault::Process | Fault::Deployment => {}
+            Fault::Savepoint => self.fail_savepoint(),
+            Fault::Checkpoint => drop(self.checkpoint()),
+            Fault::Silence => self.cloud(|haze| haze.silent = 1),
+            Fault::Unready => self.cloud(|haze| haze.unready = 1),
+            Fault::Unread => self.cloud(|haze| haze.unread = 1),
+            Fault::Change(change) => self.change(change),
+            Fault::Java(passes) => {
+                for _ in 0..passes {
+                    self.tick();
+                    self.java_pass();
+                }
+                self.upheaval.forget();
+            }
+        }
+    }
+
+    fn meet(&mut self, event: Event<Edit, Fault>) {
+        match event {
+            Event::World => self.tick(),
+            Event::Edit(edit) => self.make(edit),
+            Event::Fault(fault) => {
+                self.note_pause();
+                self.strike(fault);
+            }
+        }
+    }
+}
+
 /// What the API server has stored: the resource and its status.
 type Stored = (FlinkDeployment, DeploymentStatus);
 
@@ -98,6 +169,8 @@ struct State {
     stale: Option<Box<Stored>>,
     edits: &'static [Edit],
     faults: &'static [Fault],
+    /// Whether passes are interrupted by more than crashes, which counts as a fault.
+    is_interrupted: bool,
     /// Seconds after which elapsed time makes no more difference; zero if it never does.
     counts_to: i64,
     left: Budget,
@@ -139,104 +212,47 @@ impl State {
         Some((action, state))
     }
 
-    /// A status that is no longer the stored one cannot be replaced: the plan ends there.
+    /// A pass for what was stored before the last change.
     fn stale_pass(&self) -> Option<(Action, Self)> {
         let (resource, status) = *self.stale.clone()?;
-        let (_, mut state) = self.crashed(Action::StalePass)?;
+        let (action, mut state) = self.crashed(Action::StalePass)?;
         let (newer, current) = state.stored();
-        state.sim.resource = resource;
-        state.sim.status = status.clone();
+        (state.sim.resource, state.sim.status) = (resource, status);
+        let known = Operated::stored(&state.sim);
         let plan = state.sim.plan();
-        state.sim.resource = newer;
-        state.sim.status = current.clone();
-        let mut known = status;
-        for step in &plan.steps {
-            match step {
-                Step::WriteStatus(next) => {
-                    if state.sim.status != known {
-                        return Some((Action::StalePass, state));
-                    }
-                    known = (**next).clone();
-                }
-                // Changes of finalizers carry the version that the decision was based on.
-                Step::AddFinalizer | Step::RemoveFinalizer if state.sim.status != known => {
-                    return Some((Action::StalePass, state));
-                }
-                _ => {}
+        (state.sim.resource, state.sim.status) = (newer, current);
+        state.sim.carry_out(&plan, known, undisturbed);
+        Some((action, state))
+    }
+
+    /// Passes that are interrupted by something else than a crash.
+    fn interrupted_passes(&self) -> Vec<(Action, Self)> {
+        let Some(faults) = self.left.faults.checked_sub(1).filter(|_| self.is_interrupted) else {
+            return vec![];
+        };
+        let edits = if self.left.edits > 0 { self.edits } else { &[] };
+        let all = interrupted(&self.sim, &Event::all(edits, self.faults), Sim::meet);
+        let state = |(interruption, sim): (Interruption<Event<Edit, Fault>>, Sim)| {
+            let mut left = Budget { faults, ..self.left };
+            if let Interruption::Paused(_, event) = interruption {
+                left.edits -= event.edits();
             }
-            if !state.sim.take(step) {
-                return Some((Action::StalePass, state));
-            }
-        }
-        if state.sim.status == known {
-            store_deployment(&mut state.sim.status, (*plan.status).clone());
-        }
-        Some((Action::StalePass, state))
+            (Action::Interrupted(interruption), Self { sim, left, ..self.clone() })
+        };
+        all.into_iter().map(state).collect()
     }
 
     fn edited(&self, edit: Edit) -> Self {
         let mut state = self.clone();
         state.left.edits -= 1;
-        let is_deleted = state.sim.resource.metadata.deletion_timestamp.is_some();
-        if is_deleted {
-            return state;
-        }
-        if edit == Edit::Redeploy {
-            state.sim.redeploy();
-            return state;
-        }
-        if edit == Edit::Delete {
-            let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(state.sim.now);
-            state.sim.resource.metadata.deletion_timestamp = Some(now);
-            return state;
-        }
-        state.sim.edit(|r| match edit {
-            Edit::Parallelism => Sim::job_mut(r).parallelism = Some(3),
-            Edit::BreakImage => r.spec.image = Some(BROKEN_IMAGE.to_owned()),
-            Edit::MendImage => r.spec.image = Some("flink:1.20".to_owned()),
-            Edit::Suspend => Sim::job_mut(r).state = JobState::Suspended,
-            Edit::Resume => Sim::job_mut(r).state = JobState::Running,
-            Edit::Savepoint => Sim::job_mut(r).upgrade_mode = UpgradeMode::Savepoint,
-            Edit::LastState => Sim::job_mut(r).upgrade_mode = UpgradeMode::LastState,
-            Edit::Stateless => Sim::job_mut(r).upgrade_mode = UpgradeMode::Stateless,
-            Edit::Invalid => Sim::job_mut(r).parallelism = Some(-1),
-            Edit::RestartNonce => r.spec.restart_nonce = Some(1),
-            Edit::Redeploy | Edit::Delete => {}
-        });
+        state.sim.make(edit);
         state
     }
 
     fn struck(&self, fault: Fault) -> Self {
         let mut state = self.clone();
         state.left.faults -= 1;
-        let sim = &mut state.sim;
-        match fault {
-            Fault::Job => sim.fail_job(),
-            Fault::Cancel => {
-                let running = sim.job.as_ref().filter(|job| job.state == JobStatusState::Running);
-                if let Some(id) = running.map(|job| job.id.clone()) {
-                    sim.flink_cancel(&id);
-                }
-            }
-            Fault::Process if sim.is_high_availability_on => sim.crash_job_manager(),
-            Fault::Deployment if sim.is_high_availability_on && sim.job_manager.is_some() => {
-                sim.lose_deployment();
-            }
-            Fault::Process | Fault::Deployment => {}
-            Fault::Savepoint => sim.fail_savepoint(),
-            Fault::Checkpoint => drop(sim.checkpoint()),
-            Fault::Silence => sim.cloud(|haze| haze.silent = 1),
-            Fault::Unready => sim.cloud(|haze| haze.unready = 1),
-            Fault::Unread => sim.cloud(|haze| haze.unread = 1),
-            Fault::Change(change) => sim.change(change),
-            Fault::Java(passes) => {
-                for _ in 0..passes {
-                    sim.tick();
-                    sim.java_pass();
-                }
-                sim.upheaval.forget();
-            }
-        }
+        state.sim.strike(fault);
         state
     }
 
@@ -306,6 +322,7 @@ impl Explored for State {
 
     fn successors(&self) -> Vec<(Action, Self)> {
         let mut all = self.passes();
+        all.extend(self.interrupted_passes());
         let mut world = self.clone();
         world.sim.tick();
         all.push((Action::World, world));
@@ -367,10 +384,12 @@ impl Sim {
         let mut text = json!([self.resource.metadata, self.resource.spec, self.status]).to_string();
         let Self { job_manager, workers, job, submission, snapshots, revisions, .. } = self;
         let jobs = job.as_ref().map(|job| (&job.id, job.state, job.newest().map(|state| &state.1)));
+        let out_of_reach = self.out_of_reach.as_ref().map(|job| &job.id);
         let workers = workers.as_ref().map(|w| (&w.fact, &w.image, w.lingers));
         write!(
             text,
-            "{job_manager:?}{workers:?}{jobs:?}{submission:?}{snapshots:?}{revisions:?}{:?}{:?}{}{}{}",
+            "{job_manager:?}{workers:?}{jobs:?}{submission:?}{snapshots:?}{revisions:?}{:?}{:?}{:?}{}{}{}",
+            out_of_reach,
             self.stopping,
             self.ha.keys(),
             self.is_image_broken,
@@ -464,6 +483,22 @@ impl Sim {
     }
 }
 
+/// The operator is paused in the middle of a pass, or an answer or a request takes its time.
+#[test]
+fn every_way_through_an_interrupted_pass_keeps_the_laws() {
+    let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
+    for (name, sim) in [
+        ("savepoint", Sim::new("savepoint")),
+        ("last-state", Sim::new("last-state")),
+        ("standalone last-state", Sim::new("last-state").standalone()),
+        ("savepoint without HA", Sim::without_high_availability("savepoint")),
+    ] {
+        let mut start = start(sim, (edits, FAULTS), Budget::read_or("1,1,0"));
+        start.is_interrupted = true;
+        exploration::explore(&format!("{name}, interrupted"), start);
+    }
+}
+
 fn explore(name: &str, sim: Sim) {
     explore_within(name, sim, (EDITS, FAULTS), Budget::read_or("1,1,1"));
 }
@@ -474,12 +509,26 @@ fn explore_within(
     (edits, faults): (&'static [Edit], &'static [Fault]),
     left: Budget,
 ) {
+    exploration::explore(name, start(sim, (edits, faults), left));
+}
+
+/// Returns the state of a job that runs and has completed a checkpoint.
+fn start(sim: Sim, (edits, faults): (&'static [Edit], &'static [Fault]), left: Budget) -> State {
     let mut sim = sim.without_trial();
     sim.settle();
     sim.checkpoint();
-    let mut start = State { sim, stale: None, edits, faults, counts_to: 0, left, quiet: 0 };
+    let mut start = State {
+        sim,
+        stale: None,
+        edits,
+        faults,
+        is_interrupted: false,
+        counts_to: 0,
+        left,
+        quiet: 0,
+    };
     start.hurry();
-    exploration::explore(name, start);
+    start
 }
 
 /// A failing spec is rolled back to the stable one, whatever happens in between.
@@ -497,7 +546,16 @@ fn every_way_through_a_rollback_keeps_the_laws() {
         sim.checkpoint();
         sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
         let left = Budget::read_or(budget);
-        let mut start = State { sim, stale: None, edits, faults, counts_to: 4, left, quiet: 0 };
+        let mut start = State {
+            sim,
+            stale: None,
+            edits,
+            faults,
+            is_interrupted: false,
+            counts_to: 4,
+            left,
+            quiet: 0,
+        };
         start.hurry();
         exploration::explore(&format!("rollback, {mode}"), start);
     }
@@ -516,7 +574,16 @@ fn every_way_through_a_rollback_beside_the_java_operator_keeps_the_laws() {
         sim.checkpoint();
         sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
         let left = Budget::read_or("1,1,0");
-        let mut start = State { sim, stale: None, edits, faults, counts_to: 4, left, quiet: 0 };
+        let mut start = State {
+            sim,
+            stale: None,
+            edits,
+            faults,
+            is_interrupted: false,
+            counts_to: 4,
+            left,
+            quiet: 0,
+        };
         start.hurry();
         exploration::explore(&format!("rollback beside Java, {name}"), start);
     }
@@ -597,17 +664,24 @@ const UPHEAVALS: &[Fault] = &[
     Fault::Change(Change::RefusedForGood(Refused::JobManager)),
     Fault::Change(Change::RefusedForGood(Refused::Beside)),
     Fault::Change(Change::RefusedForGood(Refused::Records)),
+    Fault::Change(Change::Refused(Refused::Removals)),
+    Fault::Change(Change::RefusedForGood(Refused::Removals)),
+    Fault::Change(Change::Refused(Refused::All)),
     Fault::Change(Change::HighAvailability(true)),
     Fault::Change(Change::HighAvailability(false)),
     Fault::Change(Change::Boldness(true)),
     Fault::Change(Change::Boldness(false)),
     Fault::Change(Change::Clock(120)),
     Fault::Change(Change::Clock(-120)),
-    Fault::Change(Change::Untold(Untold::JobManager)),
+    Fault::Change(Change::Untold(Untold::Deployments)),
     Fault::Change(Change::Untold(Untold::Pods)),
-    Fault::Change(Change::Untold(Untold::HaMetadata)),
+    Fault::Change(Change::Untold(Untold::ConfigMaps)),
+    Fault::Change(Change::Untold(Untold::Snapshots)),
+    Fault::Change(Change::Untold(Untold::Revisions)),
+    Fault::Change(Change::Untold(Untold::SessionJobs)),
     Fault::Change(Change::Untold(Untold::Refusal)),
     Fault::Change(Change::PodsStay),
+    Fault::Change(Change::Admission),
     Fault::Java(1),
     Fault::Java(3),
 ];

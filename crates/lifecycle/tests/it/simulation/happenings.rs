@@ -13,7 +13,9 @@ impl Sim {
         if !self.upheaval.keeps_pods() {
             self.pods_linger = self.pods_linger.saturating_sub(1);
         }
+        self.go_on_out_of_reach();
         if self.pods_linger == 0 {
+            self.out_of_reach = None;
             // Deleted in the foreground, a Deployment goes after its pods.
             self.job_manager.take_if(|job_manager| job_manager.deleting_since.is_some());
         }
@@ -23,7 +25,7 @@ impl Sim {
         self.finish_cancel();
         let runs = self.job_manager.as_ref().is_some_and(|jm| !jm.is_deleting);
         if runs && !self.is_image_broken && !self.is_up() {
-            self.starts_in = self.starts_in.saturating_sub(1);
+            self.starts_in -= u64::from(!self.upheaval.starts_no_pods());
             if self.starts_in == 0 {
                 let job_manager = self.job_manager.as_mut().unwrap();
                 job_manager.available_replicas = 1;
@@ -51,6 +53,17 @@ impl Sim {
             JobStatusState::Running => job.state = JobStatusState::Restarting,
             JobStatusState::Restarting if has_slots => job.state = JobStatusState::Running,
             _ => {}
+        }
+    }
+
+    /// The job of a JobManager that was asked to end, and is not reached by that, completes checkpoints.
+    fn go_on_out_of_reach(&mut self) {
+        self.out_of_reach = self.out_of_reach.take().filter(|job| self.ha.contains_key(&job.id));
+        if let Some(job) = &mut self.out_of_reach {
+            job.records += 7;
+            self.ha.insert(job.id.clone(), Some(job.records));
+            self.states.insert(path_in_metadata(&job.id, job.records), job.records);
+            self.durable = self.durable.max(job.records);
         }
     }
 

@@ -2,50 +2,12 @@
 
 use super::*;
 
-impl Sim {
-    /// Makes one pass that dies before step `crash_at`, or after the last step without writing the status.
-    pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
-        let plan = self.plan();
-        self.decided(&plan.status);
-        let line = format!("{}: {:?}", plan.because, names(&plan.steps));
-        if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
-            self.log.push(format!("{} {line}", self.now));
-        }
-        for (index, step) in plan.steps.iter().enumerate() {
-            if crash_at == Some(index) {
-                self.log.push(format!("  crash before step {index}"));
-                self.upheaval.forget();
-                return plan;
-            }
-            if !self.take(step) {
-                return plan;
-            }
-        }
-        if crash_at.is_some_and(|at| at >= plan.steps.len()) {
-            self.log.push("  crash before the last status".to_owned());
-            self.upheaval.forget();
-        } else {
-            self.conclude(&plan);
-        }
-        plan
+impl Operated<FlinkDeployment> for Sim {
+    fn stored(&self) -> Stored<DeploymentStatus> {
+        (self.resource.metadata.generation, self.status.clone())
     }
 
-    /// Writes the status at the end of a pass.
-    pub(super) fn conclude(&mut self, plan: &Plan) {
-        let mut end = (*plan.status).clone();
-        self.upheaval.note_unfinished(&mut end);
-        if self.upheaval.stops_at(Refused::Status) {
-            return;
-        }
-        store_deployment(&mut self.status, end);
-        if self.upheaval.hides_metadata() {
-            self.doubt.hide();
-        }
-        self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
-        self.doubt.end_if(self.has_seen_all());
-    }
-
-    pub(crate) fn plan(&mut self) -> Plan {
+    fn plan(&mut self) -> Plan {
         self.decisions += 1;
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
@@ -81,6 +43,155 @@ impl Sim {
             }
         }
         panic!("no decision after fifteen questions: {facts:?}");
+    }
+
+    fn note_decision(&mut self, plan: &Plan) {
+        self.decided(&plan.status);
+    }
+
+    /// Carries out a step; returns whether to continue with the next one.
+    fn take(&mut self, step: &Step) -> bool {
+        if self.upheaval.stops(step) {
+            return false;
+        }
+        match step {
+            Step::AddFinalizer => {
+                let finalizer = api::DEPLOYMENT_FINALIZER.to_owned();
+                self.resource.metadata.finalizers = Some(vec![finalizer]);
+            }
+            Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
+            // What only shows state holds up nothing.
+            Step::RecordRevision(_) | Step::Snapshot(SnapshotStep::Create(_))
+                if self.upheaval.is_refused(Refused::Records) => {}
+            Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
+            Step::RecordRevision(superseded) => {
+                if let RestorePoint::Path(path) = &superseded.restore_point {
+                    self.revisions.push(path.clone());
+                    let excess = self.revisions.len().saturating_sub(REVISIONS_KEPT);
+                    self.revisions.drain(..excess);
+                }
+            }
+            Step::Snapshot(SnapshotStep::Create(resource)) => {
+                if trigger_type(resource) == SnapshotTriggerType::Periodic {
+                    self.periodic.note(SnapshotKind::Savepoint, self.now);
+                }
+                self.create_snapshot(resource);
+            }
+            Step::Snapshot(SnapshotStep::Delete { name, .. }) => self.delete_snapshot(name),
+            Step::Snapshot(SnapshotStep::Take(snapshot)) => {
+                self.periodic.note_taken(snapshot);
+                if snapshot.cause == Cause::Periodic {
+                    self.periodic.note(snapshot.kind, self.now);
+                }
+                let id = snapshot.request.trigger_id.clone();
+                let path = match snapshot.cause {
+                    Cause::Upgrade if self.answers() => self.checkpoint(),
+                    Cause::Upgrade => None,
+                    Cause::Manual { .. } | Cause::Periodic => self.flink_savepoint(&id),
+                };
+                if let Some(path) = path {
+                    self.triggers.insert(id, path);
+                }
+            }
+            Step::Snapshot(SnapshotStep::Dispose { path, .. }) => self.dispose(path),
+            Step::Event(_)
+            | Step::Own(
+                ClusterStep::ScaleTaskManagers { .. }
+                | ClusterStep::StopTaskManagers { .. }
+                | ClusterStep::ForgetJobGraphs { .. }
+                | ClusterStep::HoldLeadership
+                | ClusterStep::ReleaseLeadership
+                | ClusterStep::RemoveStandby { .. }
+                | ClusterStep::DisownStandby
+                | ClusterStep::ApplyIngress(_),
+            ) => {}
+            Step::Own(ClusterStep::MakePreflight(preflight)) => {
+                let is_broken =
+                    self.sees_broken_images && image_of(&preflight.pods[0]) == BROKEN_IMAGE;
+                self.trial.make(preflight, self.now, is_broken);
+            }
+            Step::Own(ClusterStep::RemovePreflight) => self.trial.remove(),
+            Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
+            Step::ScaleJob { job_id, bounds } => {
+                // Every other one is rejected.
+                let is_taken = self.answers() && self.now.as_second() % 2 == 1;
+                let job = self.job.as_mut().filter(|job| is_taken && job.id == *job_id);
+                let Some(job) = job else { return false };
+                job.parallelism = bounds[VERTEX].upper;
+                if self.is_high_availability_on {
+                    // It is stored with the job graph.
+                    self.submitted_parallelism = job.parallelism;
+                }
+                self.scaled += 1;
+            }
+            Step::CancelJob { job_id, .. } => {
+                if self.haze.silent == 0 {
+                    self.flink_cancel(job_id);
+                }
+            }
+            Step::Own(ClusterStep::StopJobManager { uid, unstarted }) => {
+                self.stop_job_manager(uid, unstarted.as_ref());
+            }
+            Step::Own(ClusterStep::DeleteJobManager { uid }) => {
+                if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
+                    self.delete_job_manager();
+                }
+            }
+            Step::Own(ClusterStep::DeleteTaskManagers { uid }) => {
+                if let Some(workers) = self.workers.as_mut().filter(|w| w.fact.uid == *uid) {
+                    workers.fact.is_deleting = true;
+                }
+            }
+            Step::Own(ClusterStep::DeleteHaMetadata { .. }) => self.ha.clear(),
+            Step::Own(ClusterStep::FinishCluster(objects)) => self.finish(objects),
+            Step::Own(ClusterStep::CreateCluster(objects)) => self.create(objects),
+        }
+        true
+    }
+
+    fn conclude(&mut self, plan: &Plan) {
+        let mut end = (*plan.status).clone();
+        self.upheaval.note_unfinished(&mut end);
+        if self.upheaval.stops_at(Refused::Status) {
+            return;
+        }
+        store_deployment(&mut self.status, end);
+        if self.upheaval.hides_metadata() {
+            self.doubt.hide();
+        }
+        self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
+        self.doubt.end_if(self.has_seen_all());
+    }
+
+    fn die(&mut self) {
+        self.upheaval.forget();
+    }
+
+    fn go_on(&mut self) {
+        self.tick();
+    }
+
+    fn note_pause(&mut self) {
+        self.doubt.hide();
+    }
+
+    fn second(&mut self, choices: &mut Choices) {
+        self.tick();
+        if choices.below(4) == 0 {
+            self.checkpoint();
+        }
+        if choices.below(12) == 0 {
+            self.misfortune(choices);
+        }
+        if choices.below(12) == 0 {
+            self.upheave(choices);
+        }
+    }
+}
+
+impl Sim {
+    pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
+        self.crashing_pass(crash_at)
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -295,109 +406,6 @@ impl Sim {
         Some(path)
     }
 
-    /// Carries out a step; returns whether to continue with the next one.
-    pub(super) fn take(&mut self, step: &Step) -> bool {
-        match step {
-            Step::AddFinalizer => {
-                let finalizer = api::DEPLOYMENT_FINALIZER.to_owned();
-                self.resource.metadata.finalizers = Some(vec![finalizer]);
-            }
-            Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
-            Step::WriteStatus(_) if self.upheaval.stops_at(Refused::Status) => return false,
-            // What only shows state holds up nothing.
-            Step::RecordRevision(_) | Step::Snapshot(SnapshotStep::Create(_))
-                if self.upheaval.is_refused(Refused::Records) => {}
-            Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
-            Step::RecordRevision(superseded) => {
-                if let RestorePoint::Path(path) = &superseded.restore_point {
-                    self.revisions.push(path.clone());
-                    let excess = self.revisions.len().saturating_sub(REVISIONS_KEPT);
-                    self.revisions.drain(..excess);
-                }
-            }
-            Step::Snapshot(SnapshotStep::Create(resource)) => {
-                if trigger_type(resource) == SnapshotTriggerType::Periodic {
-                    self.periodic.note(SnapshotKind::Savepoint, self.now);
-                }
-                self.create_snapshot(resource);
-            }
-            Step::Snapshot(SnapshotStep::Delete { name, .. }) => self.delete_snapshot(name),
-            Step::Snapshot(SnapshotStep::Take(snapshot)) => {
-                self.periodic.note_taken(snapshot);
-                if snapshot.cause == Cause::Periodic {
-                    self.periodic.note(snapshot.kind, self.now);
-                }
-                let id = snapshot.request.trigger_id.clone();
-                let path = match snapshot.cause {
-                    Cause::Upgrade if self.answers() => self.checkpoint(),
-                    Cause::Upgrade => None,
-                    Cause::Manual { .. } | Cause::Periodic => self.flink_savepoint(&id),
-                };
-                if let Some(path) = path {
-                    self.triggers.insert(id, path);
-                }
-            }
-            Step::Snapshot(SnapshotStep::Dispose { path, .. }) => self.dispose(path),
-            Step::Event(_)
-            | Step::Own(
-                ClusterStep::ScaleTaskManagers { .. }
-                | ClusterStep::StopTaskManagers { .. }
-                | ClusterStep::ForgetJobGraphs { .. }
-                | ClusterStep::HoldLeadership
-                | ClusterStep::ReleaseLeadership
-                | ClusterStep::RemoveStandby { .. }
-                | ClusterStep::DisownStandby
-                | ClusterStep::ApplyIngress(_),
-            ) => {}
-            Step::Own(ClusterStep::MakePreflight(preflight)) => {
-                let is_broken =
-                    self.sees_broken_images && image_of(&preflight.pods[0]) == BROKEN_IMAGE;
-                self.trial.make(preflight, self.now, is_broken);
-            }
-            Step::Own(ClusterStep::RemovePreflight) => self.trial.remove(),
-            Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
-            Step::ScaleJob { job_id, bounds } => {
-                // Every other one is rejected.
-                let is_taken = self.answers() && self.now.as_second() % 2 == 1;
-                let job = self.job.as_mut().filter(|job| is_taken && job.id == *job_id);
-                let Some(job) = job else { return false };
-                job.parallelism = bounds[VERTEX].upper;
-                if self.is_high_availability_on {
-                    // It is stored with the job graph.
-                    self.submitted_parallelism = job.parallelism;
-                }
-                self.scaled += 1;
-            }
-            Step::CancelJob { job_id, .. } => {
-                if self.haze.silent == 0 {
-                    self.flink_cancel(job_id);
-                }
-            }
-            Step::Own(ClusterStep::StopJobManager { uid, unstarted }) => {
-                self.stop_job_manager(uid, unstarted.as_ref());
-            }
-            Step::Own(ClusterStep::DeleteJobManager { uid }) => {
-                if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
-                    self.delete_job_manager();
-                }
-            }
-            Step::Own(ClusterStep::DeleteTaskManagers { uid }) => {
-                if let Some(workers) = self.workers.as_mut().filter(|w| w.fact.uid == *uid) {
-                    workers.fact.is_deleting = true;
-                }
-            }
-            Step::Own(ClusterStep::DeleteHaMetadata { .. }) => self.ha.clear(),
-            Step::Own(ClusterStep::FinishCluster(objects)) => self.finish(objects),
-            Step::Own(ClusterStep::CreateCluster(_))
-                if self.upheaval.stops_at(Refused::JobManager) =>
-            {
-                return false;
-            }
-            Step::Own(ClusterStep::CreateCluster(objects)) => self.create(objects),
-        }
-        true
-    }
-
     pub(super) fn flink_stop(&mut self, job_id: &str, trigger_id: &str) {
         let hears = self.haze.silent == 0;
         let is_there = hears && self.job.as_ref().is_some_and(|job| job.id == job_id);
@@ -483,6 +491,10 @@ impl Sim {
 
     pub(super) fn end_process(&mut self) {
         self.go_back_to_checkpoints();
+        if self.upheaval.keeps_pods() && self.is_high_availability_on {
+            let runs = |job: &Running| job.state == JobStatusState::Running;
+            self.out_of_reach = self.job.take_if(|job| runs(job)).or(self.out_of_reach.take());
+        }
         self.job = None;
         self.submission = None;
         self.stopping = None;
@@ -496,7 +508,10 @@ impl Sim {
             jm.uid == uid && unstarted.is_none_or(|version| jm.version.as_ref() == Some(version))
         };
         let Some(job_manager) = self.job_manager.as_mut().filter(is_meant) else { return };
-        assert!(!job_manager.is_stopped, "it is stopped already");
+        if job_manager.is_stopped {
+            // A request that arrives late.
+            return;
+        }
         job_manager.is_stopped = true;
         job_manager.is_stopped_unstarted = unstarted.is_some();
         job_manager.is_deleting = true;
@@ -543,8 +558,13 @@ impl Sim {
         let generation = annotations[api::GENERATION_ANNOTATION].as_str().unwrap();
         self.is_high_availability_on =
             value("high-availability.type").is_some_and(|kind| kind == "kubernetes");
+        let generation = generation.parse().ok().filter(|_| !self.upheaval.strips_annotations);
+        if generation.is_none() {
+            // Nothing tells it from the JobManager before it.
+            self.doubt.hide();
+        }
         self.launch(Launch {
-            generation: generation.parse().ok(),
+            generation,
             image: image_in(&objects.deployment),
             parallelism: value("parallelism.default").and_then(|text| text.parse().ok()),
             overrides: parallelism(value(OVERRIDES).as_deref()),

@@ -1,5 +1,6 @@
 //! Session clusters in the same kind of world: without a job of their own, but with session jobs.
 
+use crate::support::operated::{Operated, Stored};
 use crate::support::phases::store_deployment;
 use crate::support::worlds::{
     COMES_TO_REST, Logged, RESTS_FOR, Trial, Workers, begin_deletion, crashes, fact, image_in,
@@ -155,56 +156,7 @@ impl Session {
     }
 
     pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
-        let plan = self.plan();
-        self.log.push(format!("{} {}: {:?}", self.now, plan.because, names(&plan.steps)));
-        for (index, step) in plan.steps.iter().enumerate() {
-            if crash_at == Some(index) {
-                self.log.push(format!("  crash before step {index}"));
-                return plan;
-            }
-            if !self.take(step) {
-                return plan;
-            }
-        }
-        if crash_at.is_none() {
-            let mut end = (*plan.status).clone();
-            self.upheaval.note_unfinished(&mut end);
-            if !self.upheaval.stops_at(Refused::Status) {
-                store_deployment(&mut self.status, end);
-            }
-        }
-        plan
-    }
-
-    fn plan(&mut self) -> Plan {
-        let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
-        let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
-        let mut memo = Memo::default();
-        for _ in 0..15 {
-            let world = World {
-                fresh: fresh.clone(),
-                waits: self.upheaval.waits,
-                facts: facts.clone(),
-                memo: std::mem::take(&mut memo),
-                ..World::new(
-                    self.now + self.upheaval.skew,
-                    (&self.resource, &self.status),
-                    None,
-                    &self.operator,
-                )
-            };
-            let decision = decide(&world);
-            memo = world.memo;
-            match decision {
-                Ok(plan) => {
-                    assert_names_its_wait(&self.status, &plan);
-                    self.upheaval.waits = plan.waits;
-                    return plan;
-                }
-                Err(question) => self.answer(question, &mut facts),
-            }
-        }
-        panic!("no decision after fifteen questions: {facts:?}");
+        self.crashing_pass(crash_at)
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -305,78 +257,6 @@ impl Session {
         is_there.then_some(pod).into_iter().collect()
     }
 
-    /// Carries out a step; returns whether to continue with the next one.
-    fn take(&mut self, step: &Step) -> bool {
-        match step {
-            Step::AddFinalizer => {
-                let finalizer = api::DEPLOYMENT_FINALIZER.to_owned();
-                self.resource.metadata.finalizers = Some(vec![finalizer]);
-            }
-            Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
-            Step::WriteStatus(_) if self.upheaval.stops_at(Refused::Status) => return false,
-            Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
-            Step::Event(_) | Step::RecordRevision(_) => {}
-            Step::Own(ClusterStep::ApplyIngress(_)) => self.ingresses_moved += 1,
-            Step::Own(ClusterStep::MakePreflight(preflight)) => {
-                self.trial.make(preflight, self.now, false);
-            }
-            Step::Own(ClusterStep::RemovePreflight) => self.trial.remove(),
-            Step::Own(ClusterStep::StopJobManager { uid, .. }) => {
-                self.assert_loses_no_job();
-                let found = self.job_manager.as_mut().filter(|jm| jm.uid == *uid);
-                if let Some(job_manager) = found {
-                    job_manager.is_stopped = true;
-                    job_manager.is_deleting = true;
-                    job_manager.available_replicas = 0;
-                    self.pods_linger = 3;
-                    self.pods_ending_since = self.now;
-                    self.end_jobs_that_nothing_keeps();
-                }
-            }
-            Step::Own(ClusterStep::DeleteJobManager { uid }) => {
-                if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
-                    self.delete_job_manager();
-                }
-            }
-            Step::Own(ClusterStep::DeleteTaskManagers { uid }) => {
-                if let Some(workers) = self.workers.as_mut().filter(|w| w.fact.uid == *uid) {
-                    workers.fact.is_deleting = true;
-                }
-            }
-            Step::Own(ClusterStep::ScaleTaskManagers { uid: _, replicas }) => {
-                assert!(self.workers.is_some(), "nothing to scale");
-                self.replicas = *replicas;
-            }
-            Step::Own(ClusterStep::DeleteHaMetadata { .. }) => {
-                let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
-                assert!(is_deleting, "HA metadata is what brings the jobs back");
-                self.has_ha_metadata = false;
-            }
-            Step::Own(ClusterStep::FinishCluster(objects)) => self.finish(objects),
-            Step::Own(ClusterStep::CreateCluster(_))
-                if self.upheaval.stops_at(Refused::JobManager) =>
-            {
-                return false;
-            }
-            Step::Own(ClusterStep::CreateCluster(objects)) => self.create(objects),
-            Step::Snapshot(_)
-            | Step::TriggerStop { .. }
-            | Step::ScaleJob { .. }
-            | Step::CancelJob { .. }
-            | Step::Own(
-                ClusterStep::ForgetJobGraphs { .. }
-                | ClusterStep::HoldLeadership
-                | ClusterStep::ReleaseLeadership
-                | ClusterStep::RemoveStandby { .. }
-                | ClusterStep::DisownStandby
-                | ClusterStep::StopTaskManagers { .. },
-            ) => {
-                panic!("{:?} is about a job", names(std::slice::from_ref(step)))
-            }
-        }
-        true
-    }
-
     fn create_workers(&mut self, objects: &Objects) {
         if self.workers.is_none() {
             let uid = self.id();
@@ -416,7 +296,7 @@ impl Session {
         self.job_manager = Some(JobManager {
             uid: self.id(),
             owner_uid: Some("u1".to_owned()),
-            generation: generation.parse().ok(),
+            generation: generation.parse().ok().filter(|_| !self.upheaval.strips_annotations),
             replicas: 1,
             was_never_available: true,
             created: Some(self.now),
@@ -466,7 +346,9 @@ impl Session {
             // Deleted in the foreground, a Deployment goes after its pods.
             self.job_manager.take_if(|job_manager| job_manager.deleting_since.is_some());
         }
-        self.starts_in = self.starts_in.saturating_sub(1);
+        if !self.upheaval.starts_no_pods() {
+            self.starts_in = self.starts_in.saturating_sub(1);
+        }
         if self.workers.as_mut().is_some_and(|workers| !workers.tick()) {
             self.workers = None;
         }
@@ -549,6 +431,141 @@ impl Session {
     pub(crate) fn message(&self) -> String {
         let error = self.status.error.as_deref().unwrap_or_default();
         lifecycle::error_document::message_of(error)
+    }
+}
+
+impl Operated<FlinkDeployment> for Session {
+    fn stored(&self) -> Stored<DeploymentStatus> {
+        (self.resource.metadata.generation, self.status.clone())
+    }
+
+    fn plan(&mut self) -> Plan {
+        let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
+        let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
+        let mut memo = Memo::default();
+        for _ in 0..15 {
+            let world = World {
+                fresh: fresh.clone(),
+                waits: self.upheaval.waits,
+                facts: facts.clone(),
+                memo: std::mem::take(&mut memo),
+                ..World::new(
+                    self.now + self.upheaval.skew,
+                    (&self.resource, &self.status),
+                    None,
+                    &self.operator,
+                )
+            };
+            let decision = decide(&world);
+            memo = world.memo;
+            match decision {
+                Ok(plan) => {
+                    assert_names_its_wait(&self.status, &plan);
+                    self.upheaval.waits = plan.waits;
+                    return plan;
+                }
+                Err(question) => self.answer(question, &mut facts),
+            }
+        }
+        panic!("no decision after fifteen questions: {facts:?}");
+    }
+
+    /// Carries out a step; returns whether to continue with the next one.
+    fn take(&mut self, step: &Step) -> bool {
+        if self.upheaval.stops(step) {
+            return false;
+        }
+        match step {
+            Step::AddFinalizer => {
+                let finalizer = api::DEPLOYMENT_FINALIZER.to_owned();
+                self.resource.metadata.finalizers = Some(vec![finalizer]);
+            }
+            Step::RemoveFinalizer => self.resource.metadata.finalizers = None,
+            Step::WriteStatus(status) => store_deployment(&mut self.status, (**status).clone()),
+            Step::Event(_) | Step::RecordRevision(_) => {}
+            Step::Own(ClusterStep::ApplyIngress(_)) => self.ingresses_moved += 1,
+            Step::Own(ClusterStep::MakePreflight(preflight)) => {
+                self.trial.make(preflight, self.now, false);
+            }
+            Step::Own(ClusterStep::RemovePreflight) => self.trial.remove(),
+            Step::Own(ClusterStep::StopJobManager { uid, .. }) => {
+                self.assert_loses_no_job();
+                let found = self.job_manager.as_mut().filter(|jm| jm.uid == *uid);
+                if let Some(job_manager) = found {
+                    job_manager.is_stopped = true;
+                    job_manager.is_deleting = true;
+                    job_manager.available_replicas = 0;
+                    self.pods_linger = 3;
+                    self.pods_ending_since = self.now;
+                    self.end_jobs_that_nothing_keeps();
+                }
+            }
+            Step::Own(ClusterStep::DeleteJobManager { uid }) => {
+                if self.job_manager.as_ref().is_some_and(|jm| jm.uid == *uid) {
+                    self.delete_job_manager();
+                }
+            }
+            Step::Own(ClusterStep::DeleteTaskManagers { uid }) => {
+                if let Some(workers) = self.workers.as_mut().filter(|w| w.fact.uid == *uid) {
+                    workers.fact.is_deleting = true;
+                }
+            }
+            Step::Own(ClusterStep::ScaleTaskManagers { uid: _, replicas }) => {
+                assert!(self.workers.is_some(), "nothing to scale");
+                self.replicas = *replicas;
+            }
+            Step::Own(ClusterStep::DeleteHaMetadata { .. }) => {
+                let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
+                assert!(is_deleting, "HA metadata is what brings the jobs back");
+                self.has_ha_metadata = false;
+            }
+            Step::Own(ClusterStep::FinishCluster(objects)) => self.finish(objects),
+            Step::Own(ClusterStep::CreateCluster(objects)) => self.create(objects),
+            Step::Snapshot(_)
+            | Step::TriggerStop { .. }
+            | Step::ScaleJob { .. }
+            | Step::CancelJob { .. }
+            | Step::Own(
+                ClusterStep::ForgetJobGraphs { .. }
+                | ClusterStep::HoldLeadership
+                | ClusterStep::ReleaseLeadership
+                | ClusterStep::RemoveStandby { .. }
+                | ClusterStep::DisownStandby
+                | ClusterStep::StopTaskManagers { .. },
+            ) => {
+                panic!("{:?} is about a job", names(std::slice::from_ref(step)))
+            }
+        }
+        true
+    }
+
+    fn conclude(&mut self, plan: &Plan) {
+        let mut end = (*plan.status).clone();
+        self.upheaval.note_unfinished(&mut end);
+        if !self.upheaval.stops_at(Refused::Status) {
+            store_deployment(&mut self.status, end);
+        }
+    }
+
+    fn die(&mut self) {
+        self.upheaval.forget();
+    }
+
+    fn go_on(&mut self) {
+        self.tick();
+    }
+
+    fn second(&mut self, choices: &mut Choices) {
+        self.tick();
+        if choices.below(12) == 0 {
+            self.misfortune(choices);
+        }
+        if choices.below(12) == 0 {
+            self.upheave(choices);
+        }
+        if choices.below(6) == 0 {
+            self.stir(choices);
+        }
     }
 }
 

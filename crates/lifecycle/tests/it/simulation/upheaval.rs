@@ -32,28 +32,82 @@ pub(crate) enum Refused {
     Status,
     /// Revisions and snapshots, which only show state.
     Records,
+    /// What ends or removes something of the cluster.
+    Removals,
+    /// All writes.
+    All,
 }
 
-/// What the API server does not tell: it answers these reads, or dry runs, with an error.
+impl Refused {
+    /// Returns what rejects a step on the cluster, and with it the rest of the plan.
+    fn of(step: &Step) -> Option<Self> {
+        match step {
+            Step::WriteStatus(_) => Some(Self::Status),
+            Step::Own(ClusterStep::CreateCluster(_)) => Some(Self::JobManager),
+            Step::Own(
+                ClusterStep::StopJobManager { .. }
+                | ClusterStep::DeleteJobManager { .. }
+                | ClusterStep::StopTaskManagers { .. }
+                | ClusterStep::DeleteTaskManagers { .. }
+                | ClusterStep::DeleteHaMetadata { .. }
+                | ClusterStep::ForgetJobGraphs { .. }
+                | ClusterStep::RemovePreflight
+                | ClusterStep::RemoveStandby { .. },
+            ) => Some(Self::Removals),
+            Step::AddFinalizer | Step::RemoveFinalizer | Step::Own(_) => Some(Self::All),
+            Step::Event(_)
+            | Step::RecordRevision(_)
+            | Step::Snapshot(_)
+            | Step::TriggerStop { .. }
+            | Step::CancelJob { .. }
+            | Step::ScaleJob { .. } => None,
+        }
+    }
+}
+
+/// What the API server does not tell: it answers reads of this kind, or dry runs, with an error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Untold {
-    JobManager,
+    Deployments,
     Pods,
-    HaMetadata,
+    /// HA metadata, and what a cluster was created with.
+    ConfigMaps,
+    Snapshots,
+    Revisions,
+    SessionJobs,
     /// The dry run of the next cluster's objects.
     Refusal,
 }
 
 impl Untold {
-    const ALL: [Self; 4] = [Self::JobManager, Self::Pods, Self::HaMetadata, Self::Refusal];
+    const ALL: [Self; 7] = [
+        Self::Deployments,
+        Self::Pods,
+        Self::ConfigMaps,
+        Self::Snapshots,
+        Self::Revisions,
+        Self::SessionJobs,
+        Self::Refusal,
+    ];
 
     fn is_asked(self, question: &Question) -> bool {
         match self {
-            Self::JobManager => matches!(question, Question::JobManager | Question::TaskManagers),
-            Self::Pods => {
-                matches!(question, Question::Pods | Question::TaskManagerPods | Question::Remains)
-            }
-            Self::HaMetadata => matches!(question, Question::HaMetadata),
+            Self::Deployments => matches!(question, Question::JobManager | Question::TaskManagers),
+            Self::Pods => matches!(
+                question,
+                Question::Pods
+                    | Question::TaskManagerPods
+                    | Question::Remains
+                    | Question::Preflight(_)
+                    | Question::StandbyPods
+            ),
+            Self::ConfigMaps => matches!(
+                question,
+                Question::HaMetadata | Question::DeployedConfig | Question::Leader
+            ),
+            Self::Snapshots => matches!(question, Question::Snapshots | Question::References),
+            Self::Revisions => matches!(question, Question::Revisions),
+            Self::SessionJobs => matches!(question, Question::SessionJobs),
             Self::Refusal => matches!(question, Question::Refusal(_)),
         }
     }
@@ -68,6 +122,10 @@ pub(crate) struct Upheaval {
     untold_for: u64,
     /// Remaining seconds in which pods that were asked to end stay, as on a lost node.
     stay_for: u64,
+    /// Remaining seconds in which no pod starts.
+    no_start_for: u64,
+    /// Whether admission removes annotations of the operator from what is created.
+    pub(crate) strips_annotations: bool,
     refused: Option<Refused>,
     /// Remaining seconds of the rejection.
     refused_for: u64,
@@ -83,7 +141,12 @@ pub(crate) struct Upheaval {
 
 impl Upheaval {
     pub(crate) fn is_refused(&self, what: Refused) -> bool {
-        self.refused == Some(what)
+        self.refused.is_some_and(|refused| refused == what || refused == Refused::All)
+    }
+
+    /// Whether the plan stops at this step, because it is rejected.
+    pub(crate) fn stops(&mut self, step: &Step) -> bool {
+        Refused::of(step).is_some_and(|what| self.stops_at(what))
     }
 
     /// Whether the plan stops here because this is rejected.
@@ -130,12 +193,17 @@ impl Upheaval {
 
     /// Whether HA metadata cannot be read.
     pub(crate) fn hides_metadata(&self) -> bool {
-        self.untold == Some(Untold::HaMetadata)
+        self.untold == Some(Untold::ConfigMaps)
     }
 
     /// Whether pods that were asked to end stay.
     pub(crate) fn keeps_pods(&self) -> bool {
         self.stay_for > 0
+    }
+
+    /// Whether pods are not started.
+    pub(crate) fn starts_no_pods(&self) -> bool {
+        self.no_start_for > 0
     }
 
     /// The operator's process dies, and the next one does not know of it.
@@ -149,7 +217,9 @@ impl Upheaval {
         let refused = refused.map(|what| (what, *refused_for > 1, is_foretold));
         let untold = self.untold.map(|what| (what, self.untold_for > 1));
         let stays = self.stay_for.min(2);
-        format!("{refused:?}{stopped_at:?}{unfinished:?}{untold:?}{stays}{}", skew.as_secs())
+        let strips = self.strips_annotations;
+        let skew = skew.as_secs();
+        format!("{refused:?}{stopped_at:?}{unfinished:?}{untold:?}{stays}{strips}{skew}")
     }
 
     pub(crate) fn tick(&mut self) {
@@ -158,6 +228,7 @@ impl Upheaval {
         self.untold_for = self.untold_for.saturating_sub(1);
         self.untold = self.untold.filter(|_| self.untold_for > 0);
         self.stay_for = self.stay_for.saturating_sub(1);
+        self.no_start_for = self.no_start_for.saturating_sub(1);
     }
 }
 
@@ -178,6 +249,8 @@ pub(crate) enum Change {
     Untold(Untold),
     /// Pods that are asked to end stay for good.
     PodsStay,
+    /// Admission removes the operator's annotations.
+    Admission,
 }
 
 /// A world around which much changes.
@@ -193,7 +266,7 @@ pub(crate) trait Upheaved {
     fn tell(&mut self, line: String);
 
     fn upheave(&mut self, choices: &mut Choices) {
-        match choices.below(6) {
+        match choices.below(8) {
             0 => {
                 let refusable = Self::REFUSABLE;
                 let refused =
@@ -210,7 +283,7 @@ pub(crate) trait Upheaved {
                 self.tell(format!("  the operator's clock: {seconds} s"));
             }
             2 => {
-                let untold = Untold::ALL[usize::try_from(choices.below(4)).unwrap()];
+                let untold = Untold::ALL[usize::try_from(choices.below(7)).unwrap()];
                 let upheaval = self.upheaval();
                 (upheaval.untold, upheaval.untold_for) = (Some(untold), 1 + choices.below(90));
                 self.tell(format!("  not told: {untold:?}"));
@@ -218,6 +291,14 @@ pub(crate) trait Upheaved {
             3 => {
                 self.upheaval().stay_for = 1 + choices.below(120);
                 self.tell("  pods stay".to_owned());
+            }
+            4 => {
+                self.upheaval().no_start_for = 1 + choices.below(40);
+                self.tell("  no pod starts".to_owned());
+            }
+            5 => {
+                self.upheaval().strips_annotations = choices.below(2) == 0;
+                self.tell("  admission changes its mind about annotations".to_owned());
             }
             _ => {
                 let mut defaults = FlinkConfig::new();
@@ -254,6 +335,7 @@ pub(crate) trait Upheaved {
                 (upheaval.untold, upheaval.untold_for) = (Some(what), u64::MAX);
             }
             Change::PodsStay => self.upheaval().stay_for = u64::MAX,
+            Change::Admission => self.upheaval().strips_annotations = true,
             Change::Clock(seconds) => self.upheaval().skew = SignedDuration::from_secs(seconds),
         }
     }
@@ -263,14 +345,22 @@ pub(crate) trait Upheaved {
         self.upheaval().refused = None;
         self.upheaval().untold = None;
         self.upheaval().stay_for = 0;
+        self.upheaval().no_start_for = 0;
+        self.upheaval().strips_annotations = false;
         self.upheaval().skew = SignedDuration::ZERO;
         self.set_defaults(FlinkConfig::new());
     }
 }
 
 impl Upheaved for Sim {
-    const REFUSABLE: &'static [Refused] =
-        &[Refused::JobManager, Refused::Beside, Refused::Status, Refused::Records];
+    const REFUSABLE: &'static [Refused] = &[
+        Refused::JobManager,
+        Refused::Beside,
+        Refused::Status,
+        Refused::Records,
+        Refused::Removals,
+        Refused::All,
+    ];
 
     fn upheaval(&mut self) -> &mut Upheaval {
         &mut self.upheaval
@@ -316,18 +406,8 @@ fn refusals_other_defaults_and_another_clock_lose_no_record() {
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..150 {
-                sim.tick();
-                if choices.below(4) == 0 {
-                    sim.checkpoint();
-                }
-                if choices.below(12) == 0 {
-                    sim.misfortune(&mut choices);
-                }
-                if choices.below(12) == 0 {
-                    sim.upheave(&mut choices);
-                }
-                let crash_at = choices.crash(5, 7);
-                sim.pass(crash_at);
+                sim.second(&mut choices);
+                sim.unsteady_pass(&mut choices);
             }
             sim.heal();
             sim.settle();

@@ -5,7 +5,8 @@ use config::cluster::{high_availability_of, is_metadata_shared};
 use super::*;
 
 impl Upheaved for Session {
-    const REFUSABLE: &'static [Refused] = &[Refused::JobManager, Refused::Beside, Refused::Status];
+    const REFUSABLE: &'static [Refused] =
+        &[Refused::JobManager, Refused::Beside, Refused::Status, Refused::Removals, Refused::All];
 
     fn upheaval(&mut self) -> &mut Upheaval {
         &mut self.upheaval
@@ -104,18 +105,8 @@ fn versions_refusals_defaults_and_another_clock_leave_one_good_session_cluster()
         }
         show_on_failure(seed, &mut sim, |sim| {
             for _ in 0..150 {
-                sim.tick();
-                if choices.below(12) == 0 {
-                    sim.misfortune(&mut choices);
-                }
-                if choices.below(12) == 0 {
-                    sim.upheave(&mut choices);
-                }
-                if choices.below(6) == 0 {
-                    sim.stir(&mut choices);
-                }
-                let crash_at = choices.crash(5, 7);
-                sim.pass(crash_at);
+                sim.second(&mut choices);
+                sim.unsteady_pass(&mut choices);
                 refused += usize::from(sim.message().contains("have not ended"));
             }
             sim.heal();
@@ -126,6 +117,9 @@ fn versions_refusals_defaults_and_another_clock_leave_one_good_session_cluster()
             }
             if sim.message().contains("belong to no FlinkSessionJob") {
                 sim.end_jobs();
+            }
+            if sim.message().contains("the status that describes it is lost") {
+                sim.lose_job_manager();
             }
             sim.settle();
             sim.assert_comes_to_rest();
