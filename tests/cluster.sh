@@ -5,6 +5,8 @@
 #   tests/cluster.sh all             also ::long::, which takes another hour and needs a quiet machine, and the examples in
 #                                    Python and SQL, whose images take minutes to build
 #   tests/cluster.sh NAME            only tests whose name contains NAME
+#   tests/cluster.sh nemesis         jobs on real Flink while everything fails (docs/nemesis.md), for
+#                                    KUBECTL_FLINK_NEMESIS_MINUTES (10), from KUBECTL_FLINK_NEMESIS_SEED (another each time)
 #   KUBECTL_FLINK_TEST_FLINK=2.3 tests/cluster.sh e2e::snapshots
 #                                    with this version of Flink, instead of the one this commit uses
 #   KUBECTL_FLINK_FAULT_POINTS=6 tests/cluster.sh faults::
@@ -18,6 +20,7 @@ cd "$(dirname "$0")/.."
 # Here, because tests do not see what this machine needs for downloads, such as a proxy.
 case "${1:-}" in
 api_server* | faults*) set_up helm sandbox ;;
+nemesis*) set_up helm sandbox flink python s3_plugin ;;
 all | e2e | e2e:: | *example* | *python*) set_up helm sandbox flink chromium python hadoop kerberos pyflink ;;
 *) set_up helm sandbox flink chromium python hadoop kerberos ;;
 esac
@@ -49,13 +52,17 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-images() {
+flink_images() {
     # Built from packages, whether or not a registry answers: the same image on every machine.
     export KUBECTL_FLINK_IMAGE_FROM="${KUBECTL_FLINK_IMAGE_FROM:-packages}"
     versions=$(tests/tools.sh flink) || return
     for version in $versions; do
         "$program" sandbox flink-image --name "$sandbox" --version "$version" || return
     done
+}
+
+images() {
+    flink_images || return
     target/static/kubectl-flink operator image --file "$folder/operator.tar" \
         && "$program" sandbox load-image "$folder/operator.tar" --name "$sandbox" \
         && rm "$folder/operator.tar"
@@ -81,6 +88,7 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     phase sandbox "$program" sandbox up --name "$sandbox" --kubeconfig "$KUBECTL_FLINK_TEST_KUBECONFIG"
     case "${1:-}" in
     faults* | api_server*) ;;
+    nemesis*) attempt images flink_images ;;
     *) attempt images images ;;
     esac
     case "${1:-}" in

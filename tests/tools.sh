@@ -20,6 +20,7 @@ azurite_day=2026-11-01
 deny=0.18.9
 gcs=v1.52.2
 helm=v3.19.0
+s3_plugin="1.20.1 2.3.0"
 zizmor=1.32.0
 flink="1.20.5 2.3.0"
 
@@ -176,6 +177,15 @@ get_gcs() { cached "$gcs" go_install "github.com/fsouza/fake-gcs-server@$gcs"; }
 get_hadoop() { cached "$(sed -n '/hadoop-client/{n; s/[^0-9.]//gp}' tests/stores/pom.xml)" hadoop_jars; }
 hadoop_jars() {
     mvn --quiet --batch-mode -f tests/stores/pom.xml dependency:copy-dependencies -DoutputDirectory="$folder"
+}
+
+# Flink's S3 file system, which the images from packages do not have. Not every patch release of it is published.
+get_s3_plugin() { cached "${s3_plugin// /_}" s3_plugin_jars; }
+s3_plugin_jars() {
+    for patch in $s3_plugin; do
+        mvn --quiet --batch-mode org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+            -Dartifact="org.apache.flink:flink-s3-fs-hadoop:$patch" -DoutputDirectory="$folder"
+    done
 }
 
 get_helm() { cached "$helm" go_install "helm.sh/helm/v3/cmd/helm@$helm"; }

@@ -41,6 +41,7 @@ mod layers;
 mod links;
 mod live_configuration;
 mod metrics;
+mod nemesis;
 mod node_notices;
 mod outage;
 mod preconditions;

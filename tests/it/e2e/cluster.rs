@@ -6,7 +6,7 @@
 mod life;
 mod nodes;
 mod output;
-mod pods;
+pub(crate) mod pods;
 mod resources;
 mod rest;
 mod rights;
@@ -41,11 +41,11 @@ const KINDS: [&str; 4] =
 /// Name of the job in every namespace.
 pub(super) const JOB: &str = "exactly-once-counter";
 
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     runtime: tokio::runtime::Runtime,
     client: Client,
     kubeconfig: PathBuf,
-    pub(super) namespace: String,
+    pub(crate) namespace: String,
     /// Name of the deployment under observation.
     pub(super) name: String,
     /// Path on this machine, and as a hostPath in the pods.
@@ -56,7 +56,7 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Creates a namespace and prepares it as a user would, with `kubectl flink init`.
-    pub(super) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let cluster = Self::bare(name);
         cluster.flink(&["init", "--yes"]);
         cluster
@@ -106,7 +106,7 @@ impl Cluster {
 
     /// Returns `examples/jobs/exactly-once-counter.yaml`, with this test's folder as the node's, on
     /// [`Self::flink_version`].
-    pub(super) fn job(&self) -> Value {
+    pub(crate) fn job(&self) -> Value {
         let text = fs::read_to_string(project().join("examples/jobs/exactly-once-counter.yaml"));
         let text = text.unwrap().replace("/tmp/flink-exactly-once", self.data.to_str().unwrap());
         let mut job: Value = serde_yaml::from_str(&text).unwrap();
@@ -118,7 +118,7 @@ impl Cluster {
 
     /// Returns `KUBECTL_FLINK_TEST_FLINK`, or else a version that alternates: with each commit one half of the tests
     /// uses the newest, and with the next commit the other half.
-    pub(super) fn flink_version(&self) -> String {
+    pub(crate) fn flink_version(&self) -> String {
         let name = self.namespace.rsplit_once('-').map_or("", |(name, _)| name);
         let number = name.bytes().map(usize::from).sum();
         let of_turn = || share::one_of(&["1.20", "2.3"], number).to_owned();
@@ -142,7 +142,7 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    pub(super) fn try_flink(&self, args: &[&str]) -> Output {
+    pub(crate) fn try_flink(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
@@ -158,15 +158,15 @@ impl Cluster {
     }
 
     /// Returns the folder on this machine; it is `/flink-data` in the pods.
-    pub(super) fn data(&self) -> &Path {
+    pub(crate) fn data(&self) -> &Path {
         &self.data
     }
 
-    pub(super) fn kube_config(&self) -> Config {
+    pub(crate) fn kube_config(&self) -> Config {
         self.runtime.block_on(api_client::config(&self.kubeconfig))
     }
 
-    pub(super) fn kubeconfig(&self) -> &Path {
+    pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
@@ -206,7 +206,7 @@ impl Cluster {
         self.runtime.block_on(removed).unwrap();
     }
 
-    pub(super) fn create(&self, object: &Value) {
+    pub(crate) fn create(&self, object: &Value) {
         let client = self.client.clone();
         let created = clients::cluster::apply::create(&client, object, Writer::CLI);
         self.runtime.block_on(created).unwrap();
@@ -249,13 +249,13 @@ impl Cluster {
     }
 
     /// Writes the configuration for the operator's next start.
-    pub(super) fn configure_operator(&self, options: &[(&str, &str)]) {
+    pub(crate) fn configure_operator(&self, options: &[(&str, &str)]) {
         let lines: Vec<String> =
             options.iter().map(|(key, value)| format!("{key}: \"{value}\"\n")).collect();
         fs::write(self.operator_config(), lines.concat()).unwrap();
     }
 
-    fn operator_config(&self) -> PathBuf {
+    pub(crate) fn operator_config(&self) -> PathBuf {
         self.data.join("operator.yaml")
     }
 
@@ -271,13 +271,18 @@ impl Cluster {
         self.data.join("operator.log")
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
 
     /// Runs a future to completion.
-    pub(super) fn wait_for<T>(&self, work: impl Future<Output = T>) -> T {
+    pub(crate) fn wait_for<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
+    }
+
+    /// Runs a future beside the test.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        drop(self.runtime.spawn(work));
     }
 
     fn print_what_happened(&self) {
@@ -336,12 +341,12 @@ impl Drop for Cluster {
     }
 }
 
-pub(super) fn project() -> &'static Path {
+pub(crate) fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Returns the job's jar, which is built once per run.
-pub(super) fn jar() -> &'static Path {
+pub(crate) fn jar() -> &'static Path {
     static JAR: OnceLock<PathBuf> = OnceLock::new();
     JAR.get_or_init(|| {
         let jar = Path::new(env!("CARGO_TARGET_TMPDIR")).join("exactly-once-counter.jar");
@@ -356,7 +361,7 @@ pub(super) fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", said(&output));
 }
 
-pub(super) fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     format!("{}\n{}", text(&output.stdout), text(&output.stderr)).trim().to_owned()
 }

@@ -246,7 +246,7 @@ impl Drop for Kdc {
 }
 
 /// Returns this machine's address on the route to the cluster.
-pub(super) fn address_for_pods(cluster: &Cluster) -> IpAddr {
+pub(crate) fn address_for_pods(cluster: &Cluster) -> IpAddr {
     let server = cluster.kube_config().cluster_url;
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect((server.host().unwrap(), 443)).unwrap();

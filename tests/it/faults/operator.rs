@@ -135,7 +135,7 @@ impl Operator {
     }
 
     /// Sends a signal to the process, if there is one.
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         if let Some(child) = &self.state.lock().unwrap().child {
             let _may_have_ended = kill_process(Pid::from_child(child), signal);
         }

@@ -36,7 +36,7 @@ impl Cluster {
     }
 
     /// Allows the operator to read nodes, as `operator install --set rbac.nodesRule.create=true` does.
-    pub(in crate::e2e) fn let_operator_see_nodes(&self) {
+    pub(crate) fn let_operator_see_nodes(&self) {
         let mut objects = self.installation(&["--set", "rbac.nodesRule.create=true"]);
         objects.retain(|object| object["kind"].as_str().unwrap().starts_with("ClusterRole"));
         let name = self.name_of_right_to_see_nodes();

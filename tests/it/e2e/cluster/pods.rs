@@ -4,6 +4,7 @@ use std::fs;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams, LogParams};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::Cluster;
 
@@ -86,17 +87,21 @@ impl Cluster {
 
 /// Kills the one process of `pod` whose command line names `class`; returns whether there was one.
 fn kill_jvm(pod: &Pod, class: &str) -> bool {
+    signal_jvm(pod, class, Signal::KILL)
+}
+
+/// Sends a signal to the one process of `pod` whose command line names `class`; returns whether there was one.
+pub(crate) fn signal_jvm(pod: &Pod, class: &str, signal: Signal) -> bool {
     let pod = format!("pod{}", pod.metadata.uid.as_ref().unwrap());
-    let mut killed = 0;
+    let mut found = 0;
     for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
         let read = |file: &str| fs::read_to_string(process.join(file)).unwrap_or_default();
         if read("cgroup").contains(&pod) && read("cmdline").contains(class) {
             let id = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
-            let id = rustix::process::Pid::from_raw(id).unwrap();
-            rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
-            killed += 1;
+            // It may end by itself in the meantime.
+            found += usize::from(kill_process(Pid::from_raw(id).unwrap(), signal).is_ok());
         }
     }
-    assert!(killed < 2, "one JVM of the pod runs on this machine");
-    killed == 1
+    assert!(found < 2, "one JVM of the pod runs on this machine");
+    found == 1
 }

@@ -20,7 +20,7 @@ impl Cluster {
     }
 
     /// Returns the API of a kind of Flink resources.
-    pub(in crate::e2e) fn resources(&self, kind: &str) -> Api<DynamicObject> {
+    pub(crate) fn resources(&self, kind: &str) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("flink.apache.org", "v1beta1", kind);
         let resource = ApiResource::from_gvk(&kind);
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource)

@@ -18,7 +18,7 @@ const KUBECONFIG: &str = "operator-kubeconfig.json";
 impl Cluster {
     /// Returns the kubeconfig of an operator with the permissions that `operator install` gives it in this namespace.
     /// It also reaches JobManagers through the API server, because it runs outside the cluster.
-    pub(super) fn operator_kubeconfig(&self) -> PathBuf {
+    pub(crate) fn operator_kubeconfig(&self) -> PathBuf {
         let file = self.data.join(KUBECONFIG);
         if !file.is_file() {
             self.give_rights(&[]);
