@@ -1,18 +1,30 @@
 //! Two of the checkers, as functions of what was seen: no start from older state, and no resource without a word.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// For how many seconds a resource whose spec is not carried out may show neither a change nor a reason. Whatever
-/// blocks a start is told after a minute; the rest is for a machine that is busy.
-pub(super) const SILENT_MAX: f64 = 150.0;
+/// For how many seconds a resource whose spec is not carried out may show neither a change nor a reason: the longest wait
+/// that the operator takes for normal with the options of these jobs, and time for the status to say so.
+pub(super) const SILENT_MAX: f64 = 330.0;
+/// The same for a resource whose only word is the state of its job or JobManager.
+const STATE_ONLY_MAX: f64 = 660.0;
 
 /// A checkpoint that Flink completed, or restored; times in milliseconds, as Flink gives them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Checkpoint {
     pub(super) id: u64,
     pub(super) at: u64,
+}
+
+/// What is known about a start.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Start {
+    /// It was seen before.
+    Known,
+    Newest,
+    /// This was durable before, and is newer.
+    OlderThan(Checkpoint),
 }
 
 /// The state of a job over all its starts. Ids of checkpoints grow from start to start, since each start continues from
@@ -34,16 +46,15 @@ impl Lineage {
         is_new
     }
 
-    /// Adds a start from a checkpoint or savepoint; returns `None` if it is known already, or else the newer state that
-    /// was durable before, if there was any.
-    pub(super) fn restore(&mut self, restored: Checkpoint) -> Option<Option<Checkpoint>> {
+    /// Adds a start from a checkpoint or savepoint.
+    pub(super) fn restore(&mut self, restored: Checkpoint) -> Start {
         if self.restored.contains(&restored) {
-            return None;
+            return Start::Known;
         }
         self.restored.push(restored);
         let before = self.completed.iter().filter(|it| it.at < restored.at);
         let newest = before.max_by_key(|it| it.id).copied();
-        Some(newest.filter(|newest| newest.id > restored.id))
+        newest.filter(|newest| newest.id > restored.id).map_or(Start::Newest, Start::OlderThan)
     }
 
     /// Returns completed checkpoints whose number is lower than that of one before: their job started from older state,
@@ -70,6 +81,7 @@ impl Lineage {
 pub(super) struct Silences {
     since: BTreeMap<String, (f64, String)>,
     longest: BTreeMap<String, f64>,
+    too_long: BTreeSet<String>,
 }
 
 impl Silences {
@@ -94,9 +106,9 @@ impl Silences {
         }
         let silent = now - *since;
         let longest = self.longest.entry(name.to_owned()).or_default();
-        let was_told = *longest >= SILENT_MAX;
         *longest = silent.max(*longest);
-        (silent >= SILENT_MAX && !was_told).then_some(silent)
+        let limit = if has_state(resource) { STATE_ONLY_MAX } else { SILENT_MAX };
+        (silent >= limit && self.too_long.insert(name.to_owned())).then_some(silent)
     }
 
     /// Forgets a resource that is gone.
@@ -146,13 +158,25 @@ fn is_recorded(resource: &Value) -> bool {
         .all(|field| wanted.pointer(field) == recorded.pointer(field))
 }
 
-/// Whether the status says what is waited for.
+/// Whether the status says what is waited for: in its error, or in a condition other than `Running`.
 fn tells(resource: &Value) -> bool {
-    let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    let status = &resource["status"];
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let mut reasons = conditions.filter(|it| it["status"] != "True" || it["type"] == "Progressing");
-    is_text(&status["error"]) || reasons.any(|it| is_text(&it["message"]))
+    let error = resource["status"]["error"].as_str().is_some_and(|error| !error.is_empty());
+    error
+        || messages(resource)
+            .any(|(kind, status)| kind != "Running" && (status != "True" || kind == "Progressing"))
+}
+
+/// Whether the condition `Running` says in which state the job or the JobManager is instead.
+fn has_state(resource: &Value) -> bool {
+    messages(resource).any(|(kind, status)| kind == "Running" && status != "True")
+}
+
+/// Returns type and status of each condition with a message.
+fn messages(resource: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let conditions = resource["status"]["conditions"].as_array().into_iter().flatten();
+    let with_message =
+        conditions.filter(|it| it["message"].as_str().is_some_and(|it| !it.is_empty()));
+    with_message.filter_map(|it| Some((it["type"].as_str()?, it["status"].as_str()?)))
 }
 
 #[cfg(test)]
@@ -170,11 +194,11 @@ mod tests {
         let mut lineage = Lineage::default();
         assert!(lineage.complete(checkpoint(1, 10)) && lineage.complete(checkpoint(2, 20)));
         assert!(!lineage.complete(checkpoint(2, 20)));
-        assert_eq!(lineage.restore(checkpoint(2, 30)), Some(None));
-        assert_eq!(lineage.restore(checkpoint(2, 30)), None);
+        assert_eq!(lineage.restore(checkpoint(2, 30)), Start::Newest);
+        assert_eq!(lineage.restore(checkpoint(2, 30)), Start::Known);
         // A savepoint of the stop is newer than any checkpoint.
-        assert_eq!(lineage.restore(checkpoint(3, 40)), Some(None));
-        assert_eq!(lineage.restore(checkpoint(1, 50)), Some(Some(checkpoint(2, 20))));
+        assert_eq!(lineage.restore(checkpoint(3, 40)), Start::Newest);
+        assert_eq!(lineage.restore(checkpoint(1, 50)), Start::OlderThan(checkpoint(2, 20)));
         assert!(lineage.went_back().is_empty());
         lineage.complete(checkpoint(2, 60));
         lineage.complete(checkpoint(1, 70));
@@ -209,8 +233,8 @@ mod tests {
         assert_eq!(look(330.0, &deployment("DEPLOYED", None), false), None);
         assert_eq!(look(500.0, &deployment("DEPLOYED", None), true), None);
         assert_eq!(look(501.0, &deployment("DEPLOYED", None), false), None);
-        assert_eq!(look(651.0, &deployment("DEPLOYED", None), false), Some(150.0));
-        assert_eq!(look(652.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(look(831.0, &deployment("DEPLOYED", None), false), Some(330.0));
+        assert_eq!(look(832.0, &deployment("DEPLOYED", None), false), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::check::{Checkpoint, Lineage};
+use super::check::{Checkpoint, Lineage, Start};
 use super::colours::Colours;
 use super::stage::Stage;
 
@@ -91,11 +91,15 @@ impl Checkpoints {
         };
         let is_first = self.lineages.get(name).is_none_or(|it| it.counts() == (0, 0));
         let lineage = self.lineages.entry(name.to_owned()).or_default();
-        let Some(newer) = lineage.restore(Checkpoint { id, at }) else { return };
+        let newer = match lineage.restore(Checkpoint { id, at }) {
+            Start::Known => return,
+            Start::Newest => None,
+            Start::OlderThan(newer) => Some(newer.id),
+        };
         let floor = colours.floor().filter(|_| is_first && name.contains('/'));
         let details = json!({
             "id": id, "at": at, "job": job, "path": one["external_path"],
-            "newer": newer.map(|it| it.id), "floor": floor,
+            "newer": newer, "floor": floor,
         });
         if newer.is_some() || floor.is_some_and(|floor| floor > id) {
             self.older.push(format!("{name}: {details}"));
@@ -110,6 +114,6 @@ impl Checkpoints {
 fn rest(stage: &Stage, cluster: &str, path: &str) -> Result<Value, String> {
     let namespace = &stage.cluster.namespace;
     let uri = format!("/api/v1/namespaces/{namespace}/services/{cluster}-rest:8081/proxy{path}");
-    let request = http::Request::get(uri).body(Vec::new()).unwrap();
+    let request = http::Request::get(uri).body(Vec::new()).map_err(|error| error.to_string())?;
     stage.ask(stage.cluster.client().request(request))
 }

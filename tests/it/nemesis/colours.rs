@@ -14,8 +14,8 @@ struct State {
     /// Uid of each child.
     uids: BTreeMap<String, String>,
     overlaps: Vec<Overlap>,
-    /// Marks when one colour was there and nothing was under way.
-    calm: Marks,
+    /// Marks when one colour was last there and nothing was under way; none before the first one serves.
+    calm: Option<Marks>,
     /// The newest completed checkpoint of the colour that served then.
     calm_checkpoint: u64,
 }
@@ -38,8 +38,8 @@ impl Colours {
         let children: Vec<&Value> = seen.iter().filter(is_child).collect();
         let is_parent = |it: &&Value| it["kind"] == Target::Colours.kind();
         let Some(parent) = seen.iter().find(is_parent) else { return };
-        let state = parent["status"]["blueGreenState"].as_str().unwrap_or_default();
-        let is_calm = state.starts_with("ACTIVE_") && children.len() <= 1;
+        let phase = parent["status"]["blueGreenState"].as_str().unwrap_or_default();
+        let is_calm = phase.starts_with("ACTIVE_") && children.len() <= 1;
         let mut own = self.state.lock().unwrap();
         let uid = |child: &Value| child["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         own.uids = children
@@ -54,12 +54,11 @@ impl Colours {
                 stage.history.note("calm", name, json!({"marks": after}));
                 own.overlaps.last_mut().unwrap().up_to = Some(after.clone());
             }
-            own.calm = before;
+            own.calm = Some(before);
             let newest = self.newest.lock().unwrap();
             let of_child = children.first().and_then(|child| newest.get(&uid(child)));
             own.calm_checkpoint = of_child.copied().unwrap_or_default();
-        } else if !is_open && state != "INITIALIZING_BLUE" && !state.is_empty() {
-            let after = own.calm.clone();
+        } else if let Some(after) = own.calm.clone().filter(|_| !is_open) {
             stage.history.note(
                 "transition",
                 name,

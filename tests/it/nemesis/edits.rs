@@ -66,7 +66,7 @@ fn snapshot(stage: &Stage, target: Target, number: u64) -> Result<(), String> {
             "savepoint": {},
         },
     }))
-    .unwrap();
+    .map_err(|error| error.to_string())?;
     let snapshots = stage.cluster.resources("FlinkStateSnapshot");
     stage.ask(snapshots.create(&PostParams::default(), &object)).map(drop)
 }

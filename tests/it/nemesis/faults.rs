@@ -72,12 +72,7 @@ pub(super) fn until_done(what: &str, mut attempt: impl FnMut() -> Result<(), Str
     }
 }
 
-fn jvm<'a>(
-    stage: &'a Stage,
-    target: Target,
-    role: Role,
-    signal: Signal,
-) -> Result<Heal<'a>, String> {
+fn jvm(stage: &Stage, target: Target, role: Role, signal: Signal) -> Result<Heal<'_>, String> {
     let (component, class) = match role {
         Role::JobManager => ("jobmanager", "ClusterEntry"),
         Role::TaskManager => ("taskmanager", "TaskExecutorRunner"),
@@ -99,15 +94,25 @@ fn jvm<'a>(
 
 fn kill_operators(stage: &Stage, numbers: Vec<usize>) -> Heal<'_> {
     stage.history.note("killed", "operators", json!(numbers));
-    numbers.iter().for_each(|number| stage.operators.kill(*number));
-    Box::new(move || numbers.into_iter().for_each(|number| stage.operators.release(number)))
+    for number in &numbers {
+        stage.operators.kill(*number);
+    }
+    Box::new(move || {
+        for number in numbers {
+            stage.operators.release(number);
+        }
+    })
 }
 
 fn pause_operators(stage: &Stage, numbers: Vec<usize>) -> Heal<'_> {
     stage.history.note("paused", "operators", json!(numbers));
-    numbers.iter().for_each(|number| stage.operators.signal(*number, Signal::STOP));
+    for number in &numbers {
+        stage.operators.signal(*number, Signal::STOP);
+    }
     Box::new(move || {
-        numbers.into_iter().for_each(|number| stage.operators.signal(number, Signal::CONT));
+        for number in numbers {
+            stage.operators.signal(number, Signal::CONT);
+        }
     })
 }
 
@@ -166,7 +171,7 @@ fn webhook(stage: &Stage, rejected: Rejected) -> Result<Heal<'_>, String> {
             }],
         }],
     }))
-    .unwrap();
+    .map_err(|error| error.to_string())?;
     let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(stage.cluster.client());
     stage.ask(webhooks.create(&PostParams::default(), &configuration))?;
     Ok(Box::new(move || {

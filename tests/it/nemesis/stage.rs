@@ -110,6 +110,11 @@ impl Stage {
         manifest["metadata"] = json!({"name": name, "namespace": self.cluster.namespace});
         manifest["spec"]["job"]["args"] = arguments.clone();
         let spec = &mut manifest["spec"];
+        // What waits for a checkpoint waits no longer than for anything else.
+        spec["flinkConfiguration"]["execution.checkpointing.timeout"] = json!("1 min");
+        // A dozen JVMs start on few cores.
+        spec["flinkConfiguration"]["env.java.opts.all"] =
+            json!("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC");
         match target {
             Target::Native => self.keep_state_in_store(spec),
             Target::Standalone => spec["mode"] = json!("standalone"),
