@@ -63,6 +63,10 @@ pub const AWAY_SINCE: Note<Timestamp> = Note::plain("AwaySince");
 /// The generation of a session cluster that waits until the jobs have left it.
 pub const AWAITS_JOBS: Note<i64> = Note::plain("AwaitsJobs");
 
+/// The generation of a session cluster that is about to be replaced and keeps its jobs: until it is, none of them is
+/// stopped.
+pub const KEEPS_JOBS: Note<i64> = Note::plain("KeepsJobs");
+
 /// Progress of the trial of a changed spec, until something is stopped for it.
 pub const PREFLIGHT: Note<Trial> = Note::plain("Preflight");
 
@@ -74,9 +78,10 @@ pub const HANDED_OVER: Note<String> = Note::plain("HandedOver");
 pub const COLD_UPGRADE: Note<i64> = Note::plain("ColdUpgrade");
 
 /// Entries that apply to a single cluster and are meaningless for the next one.
-pub(super) const OF_ONE_CLUSTER: [&str; 9] = [
+pub(super) const OF_ONE_CLUSTER: [&str; 10] = [
     COLD_UPGRADE.key,
     AWAITS_JOBS.key,
+    KEEPS_JOBS.key,
     CLUSTER_HEALTH.key,
     REPLACED_DEPLOYMENT.key,
     REMOVED_UNSTARTED.key,

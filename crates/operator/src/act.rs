@@ -70,6 +70,9 @@ pub enum Error {
     /// An object of the cluster was created concurrently; the next pass finds out whose it is.
     #[error("the JobManager Deployment already exists")]
     Raced,
+    /// The stop is on record, and is sent once the cluster was replaced, or waits for it.
+    #[error("the session cluster `{name}` is about to be replaced: the job is not stopped yet")]
+    ClusterReplaced { name: String },
     /// Someone else wrote the status concurrently; nothing of it is overwritten.
     #[error("someone else changed the status of the resource in the meantime")]
     StatusTaken,
@@ -81,7 +84,7 @@ impl Error {
         match self {
             Self::Cluster(error) | Self::Snapshot { source: error, .. } => error.is_transient(),
             Self::ZooKeeper(error) => error.is_transient(),
-            Self::Raced | Self::StatusTaken => true,
+            Self::ClusterReplaced { .. } | Self::Raced | Self::StatusTaken => true,
             Self::Flink { .. }
             | Self::Address(_)
             | Self::Serialize(_)
@@ -103,6 +106,7 @@ impl Error {
             | Self::Foreign { .. }
             | Self::Snapshot { .. }
             | Self::Unfinished { .. }
+            | Self::ClusterReplaced { .. }
             | Self::Raced
             | Self::StatusTaken => false,
         }
@@ -120,7 +124,9 @@ impl Error {
             | Self::Foreign { .. }
             | Self::Snapshot { .. }
             | Self::Unfinished { .. } => true,
-            Self::Flink { .. } | Self::Raced | Self::StatusTaken => false,
+            Self::Flink { .. } | Self::ClusterReplaced { .. } | Self::Raced | Self::StatusTaken => {
+                false
+            }
         };
         is_told && (!self.is_transient() || self.names_a_way_out())
     }
@@ -153,6 +159,7 @@ impl Error {
             Self::File { .. } => "FileUnreadable",
             Self::Foreign { .. } => "ForeignObject",
             Self::Unfinished { source, .. } => source.reason(),
+            Self::ClusterReplaced { .. } => "ClusterReplaced",
             Self::Raced => "Raced",
             Self::StatusTaken => "StatusTaken",
         }
@@ -215,11 +222,15 @@ impl<K: OperatedJob> Act<'_, K> {
                     self.write_status(&status).await?;
                 }
                 Step::TriggerStop { job_id, trigger_id, directory, format, drain } => {
+                    K::check_stop(self, cluster).await?;
                     let request =
                         StopRequest { target_directory: directory, drain, format, trigger_id };
                     stop_with_savepoint(&self.flink(cluster)?, &job_id, &request).await?;
                 }
                 Step::CancelJob { job_id, is_best_effort } => {
+                    if !is_best_effort {
+                        K::check_stop(self, cluster).await?;
+                    }
                     self.cancel(&job_id, is_best_effort, cluster).await?;
                 }
                 Step::ScaleJob { job_id, bounds } => {

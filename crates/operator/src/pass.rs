@@ -72,7 +72,9 @@ impl Error {
     /// Returns `true` if someone else changed the resource, so that looking again at once helps.
     fn is_race(&self) -> bool {
         match self {
-            Self::Act(act::Error::Raced | act::Error::StatusTaken) => true,
+            Self::Act(
+                act::Error::ClusterReplaced { .. } | act::Error::Raced | act::Error::StatusTaken,
+            ) => true,
             Self::Act(act::Error::Cluster(error)) | Self::Observe(error) => {
                 matches!(error, cluster::Error::Conflict { .. })
             }

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::core::object::HasSpec;
 use serde::Serialize;
 
-use super::act::{Stopped, Taken};
+use super::act::{self, Stopped, Taken};
 use super::autoscaler::{self, Cluster, Scaled};
 use super::context::{Context, Progress, STATUS_DELAY};
 use super::kind::{Guarded, Operated, Sight};
@@ -53,6 +53,14 @@ pub(super) trait OperatedJob: Operated + JobResource + HasSpec<Spec: Serialize> 
 
     /// Returns a client of the JobManager, or the reason that it cannot be addressed.
     fn flink(subject: &Subject<'_, Self>, context: &Context) -> Result<Client, String>;
+
+    /// Checks once more, after a stop was recorded and before Flink is asked, that nothing else ends the JobManager.
+    fn check_stop(
+        _act: &Act<'_, Self>,
+        _cluster: Cluster<'_>,
+    ) -> impl Future<Output = Result<(), act::Error>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     /// Returns the subject that validators are asked about.
     fn judged(subject: &Subject<'_, Self>) -> validator::Subject;

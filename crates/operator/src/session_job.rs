@@ -93,6 +93,13 @@ impl OperatedJob for FlinkSessionJob {
         FlinkDeployment::flink(&Subject::new((cluster, status), None, subject.operator), context)
     }
 
+    async fn check_stop(
+        act: &Act<'_, Self>,
+        cluster: Cluster<'_>,
+    ) -> Result<(), super::act::Error> {
+        act.find_cluster_keeping_on(cluster).await
+    }
+
     fn judged(subject: &Subject<'_, Self>) -> validator::Subject {
         validator::Subject::of_session_job(subject.resource, subject.status, subject.cluster)
     }

@@ -16,7 +16,7 @@ use crate::blocker::{Blocker, Reason, cleanup_failed, give_up_at};
 use crate::diff::SpecDiff;
 use crate::event::{Component, Event};
 use crate::kind::End;
-use crate::notes::{AWAITS_JOBS, AWAY_SINCE};
+use crate::notes::{AWAITS_JOBS, AWAY_SINCE, KEEPS_JOBS};
 use crate::pass::DeploymentPass;
 use crate::pass::PROBLEM_INTERVAL_MAX;
 use crate::pauses::{GOING, SOON};
@@ -96,6 +96,7 @@ impl DeploymentPass<'_> {
 
     /// Nothing to change: recover, or wait.
     pub(crate) fn maintain_session(&mut self, last: &ReconciledSpec) -> End {
+        KEEPS_JOBS.clear(&mut self.status.cluster_info);
         if !self.own.are_jobs_unknown {
             AWAITS_JOBS.clear(&mut self.status.cluster_info);
         }

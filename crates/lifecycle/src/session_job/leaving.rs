@@ -4,6 +4,9 @@
 //! The cluster announces this in its status before it checks for running jobs. A job has its id in its status before it
 //! is submitted, and then checks the cluster once more. So either the cluster waits for the job, or the job waits for
 //! the cluster.
+//!
+//! A cluster with high availability keeps its jobs, but not the result of a stop that is in progress. It announces that
+//! it will be replaced in the same way, and a job whose stop is on record checks the cluster before it is stopped.
 
 use serde_json::Value;
 
@@ -13,7 +16,7 @@ use super::{Maybe, Pass};
 use crate::error_document::StoredError;
 use crate::event::{Component, Event};
 use crate::kind::Kind;
-use crate::notes::AWAITS_JOBS;
+use crate::notes::{AWAITS_JOBS, KEEPS_JOBS};
 use crate::phase::Phase;
 use crate::transitions::stop::StopDecision;
 use crate::wait::Awaited;
@@ -43,6 +46,13 @@ pub fn is_ready(cluster: &FlinkDeployment) -> bool {
 /// Returns true if a job may be submitted to the session cluster.
 pub fn takes_jobs(cluster: &FlinkDeployment) -> bool {
     is_ready(cluster) && !awaits_jobs(cluster)
+}
+
+/// Returns true if a job in the session cluster may be stopped: its JobManager is not about to be replaced, and takes the
+/// result along.
+pub fn lets_stop(cluster: &FlinkDeployment) -> bool {
+    let info = cluster.status.as_ref().map(|status| &status.cluster_info);
+    info.and_then(|info| KEEPS_JOBS.get(info)).is_none()
 }
 
 /// Returns the session job as its cluster sees it. A job has ended once its last state is on record: until then, only

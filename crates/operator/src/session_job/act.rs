@@ -12,7 +12,7 @@ use api::session_job::FlinkSessionJob;
 use clients::cluster::apply::{self, ObjectId, Writer};
 use clients::cluster::read;
 use lifecycle::session_job::SESSION_LABEL;
-use lifecycle::session_job::leaving::takes_jobs;
+use lifecycle::session_job::leaving::{lets_stop, takes_jobs};
 use lifecycle::session_job::plan::{SessionJobStep, Submission};
 
 impl Act<'_, FlinkSessionJob> {
@@ -59,6 +59,18 @@ impl Act<'_, FlinkSessionJob> {
             message: format!("the session cluster `{name}` is being replaced"),
             may_arrive: None,
         }))
+    }
+
+    /// Checks that the cluster is not about to be replaced. It says so in its status before it looks for jobs that are
+    /// being stopped, and that this one is stopped is on record by now.
+    pub(super) async fn find_cluster_keeping_on(&self, cluster: Cluster<'_>) -> Result<(), Error> {
+        let Some(name) = cluster.map(ResourceExt::name_any) else { return Ok(()) };
+        let (client, namespace) = (&self.context.client, self.namespace());
+        let found = read::get::<FlinkDeployment>(client, &namespace, &name).await;
+        if found.map_err(Error::Cluster)?.as_ref().is_none_or(lets_stop) {
+            return Ok(());
+        }
+        Err(Error::ClusterReplaced { name })
     }
 
     async fn set_session_label(&mut self, cluster: &str) -> Result<(), Error> {

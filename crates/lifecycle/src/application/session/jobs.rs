@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::event::{Component, Event};
 use crate::kind::Maybe;
-use crate::notes::AWAITS_JOBS;
+use crate::notes::{AWAITS_JOBS, KEEPS_JOBS};
 use crate::pass::DeploymentPass;
 use crate::pauses::SOON;
 use crate::plan::Plan;
@@ -42,10 +42,7 @@ impl DeploymentPass<'_> {
         {
             // They are recovered from HA metadata, but a savepoint in progress is not.
             let stopping = named(&session_jobs, |job| job.is_stopping);
-            return Ok(stopping.map(|names| {
-                let because = format!("the change waits: session jobs [{names}] are being stopped");
-                self.wait_for(Awaited::SessionJobs, because, SOON)
-            }));
+            return Ok(self.await_stops(!session_jobs.is_empty(), stopping));
         }
         let jobs = match self.world.jobs()? {
             Ok(jobs) => jobs.clone(),
@@ -88,6 +85,24 @@ impl DeploymentPass<'_> {
                  `{option}: false`"
             ),
         ))
+    }
+
+    /// Waits until none of the session jobs is being stopped. The replacement is on record before that is checked for
+    /// the last time, and a job looks for that record once its own stop is on record. So one of them sees the other,
+    /// and the cluster is the one that waits.
+    fn await_stops(&mut self, has_jobs: bool, stopping: Option<String>) -> Option<Plan> {
+        if let Some(names) = stopping {
+            KEEPS_JOBS.clear(&mut self.status.cluster_info);
+            let because = format!("the change waits: session jobs [{names}] are being stopped");
+            return Some(self.wait_for(Awaited::SessionJobs, because, SOON));
+        }
+        let generation = self.generation;
+        if !has_jobs || KEEPS_JOBS.get(&self.status.cluster_info) == Some(generation) {
+            return None;
+        }
+        KEEPS_JOBS.set(&mut self.status.cluster_info, &generation);
+        let because = "the change waits until it is known that no session job is being stopped";
+        Some(self.go_on(because, Duration::ZERO))
     }
 
     /// Waits until none of these session jobs is in the cluster. The wait is on record before their absence is checked,

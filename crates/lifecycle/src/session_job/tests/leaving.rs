@@ -1,8 +1,8 @@
 //! A session cluster that is replaced under its jobs.
 
 use super::*;
-use crate::notes::AWAITS_JOBS;
-use crate::session_job::leaving::seen;
+use crate::notes::{AWAITS_JOBS, KEEPS_JOBS};
+use crate::session_job::leaving::{lets_stop, seen};
 use crate::world::SessionJob;
 
 impl Case {
@@ -134,4 +134,14 @@ fn a_cluster_sees_what_its_jobs_are_at() {
         json!({"metadata": {"name": "a"}, "spec": 7, "status": {"jobStatus": {"jobId": "1a"}}});
     let SessionJob { name, job_id, .. } = seen(&broken).unwrap();
     assert_eq!((name.as_str(), job_id.as_deref()), ("a", Some("1a")));
+}
+
+#[test]
+fn a_job_is_not_stopped_while_its_cluster_is_about_to_be_replaced() {
+    let mut cluster = Case::running("savepoint").cluster.unwrap();
+    assert!(lets_stop(&cluster));
+    AWAITS_JOBS.set(&mut cluster.status.as_mut().unwrap().cluster_info, &1);
+    assert!(lets_stop(&cluster), "it waits for the job to leave");
+    KEEPS_JOBS.set(&mut cluster.status.as_mut().unwrap().cluster_info, &1);
+    assert!(!lets_stop(&cluster));
 }

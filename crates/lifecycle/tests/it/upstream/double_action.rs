@@ -3,6 +3,7 @@
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
 use api::status::JobStatusState;
+use lifecycle::notes::KEEPS_JOBS;
 use lifecycle::session_job::plan::{Plan, SessionJobStep, Step};
 use lifecycle::world::{Fact, JobManager};
 use testing::scene::{JOB_ID, SAVEPOINT, Scene, created, job, job_manager, step_names, told};
@@ -110,4 +111,34 @@ fn flink_39165_a_session_cluster_is_not_replaced_while_its_jobs_are_being_stoppe
     sim.stopping.clear();
     sim.settle();
     assert_eq!(sim.made, 2, "with high availability the job comes back");
+}
+
+/// The change is made to both at once: the job records its stop after the cluster has looked, and looks at the cluster
+/// before it sends the stop.
+#[test]
+fn flink_39165_a_session_cluster_says_that_it_is_replaced_before_it_looks_for_stops() {
+    let mut sim = Session::new("native");
+    sim.settle();
+    (sim.jobs, sim.referring) = (vec![JobStatusState::Running], vec!["a".to_owned()]);
+    sim.edit(|r| r.spec.image = Some("flink:mended".to_owned()));
+    // The new spec is tried first.
+    for _ in 0..30 {
+        if keeps_jobs(&sim) {
+            break;
+        }
+        sim.tick();
+        sim.pass(None);
+    }
+    assert!(keeps_jobs(&sim) && sim.is_up(), "it is on record, and nothing is stopped yet");
+    sim.stopping.clone_from(&sim.referring);
+    sim.pass(None);
+    assert!(!keeps_jobs(&sim) && sim.is_up(), "it waits for the job, which is stopped");
+    sim.stopping.clear();
+    sim.settle();
+    assert_eq!(sim.made, 2);
+    assert!(!keeps_jobs(&sim), "the next cluster stays");
+}
+
+fn keeps_jobs(sim: &Session) -> bool {
+    KEEPS_JOBS.get(&sim.status.cluster_info).is_some()
 }
