@@ -76,17 +76,23 @@ impl Lineage {
     }
 }
 
-/// Since when each resource shows neither a change nor a reason although its spec is not carried out.
+/// For how long each resource has shown neither a change nor a reason although its spec is not carried out.
 #[derive(Default)]
 pub(super) struct Silences {
-    since: BTreeMap<String, (f64, String)>,
+    now: BTreeMap<String, Silence>,
     longest: BTreeMap<String, f64>,
     too_long: BTreeSet<String>,
 }
 
+struct Silence {
+    status: String,
+    seconds: f64,
+    looked_at: f64,
+}
+
 impl Silences {
     /// Takes a look at a resource, in seconds since the beginning. Returns for how long it has been silent if that has
-    /// just become too long. While the operator cannot write, the time does not count.
+    /// just become too long. Time in which the operator cannot write does not count.
     pub(super) fn look(
         &mut self,
         now: f64,
@@ -94,26 +100,28 @@ impl Silences {
         resource: &Value,
         is_mute: bool,
     ) -> Option<f64> {
+        if is_carried_out(resource) || tells(resource) {
+            self.now.remove(name);
+            return None;
+        }
         let status = resource["status"].to_string();
-        if is_mute || is_carried_out(resource) || tells(resource) {
-            self.since.remove(name);
-            return None;
+        let new = || Silence { status: status.clone(), seconds: 0.0, looked_at: now };
+        let silence = self.now.entry(name.to_owned()).or_insert_with(new);
+        if silence.status != status {
+            *silence = new();
         }
-        let (since, before) = self.since.entry(name.to_owned()).or_insert((now, status.clone()));
-        if *before != status {
-            (*since, *before) = (now, status);
-            return None;
-        }
-        let silent = now - *since;
+        silence.seconds += if is_mute { 0.0 } else { now - silence.looked_at };
+        silence.looked_at = now;
         let longest = self.longest.entry(name.to_owned()).or_default();
-        *longest = silent.max(*longest);
+        *longest = silence.seconds.max(*longest);
         let limit = if has_state(resource) { STATE_ONLY_MAX } else { SILENT_MAX };
-        (silent >= limit && self.too_long.insert(name.to_owned())).then_some(silent)
+        let is_new = silence.seconds >= limit && self.too_long.insert(name.to_owned());
+        is_new.then_some(silence.seconds)
     }
 
     /// Forgets a resource that is gone.
     pub(super) fn keep_only(&mut self, names: &[String]) {
-        self.since.retain(|name, _| names.contains(name));
+        self.now.retain(|name, _| names.contains(name));
     }
 
     pub(super) fn longest(&self) -> &BTreeMap<String, f64> {
@@ -228,13 +236,14 @@ mod tests {
         assert_eq!(look(1.0, &deployment("UPGRADING", None), false), None);
         assert_eq!(look(100.0, &deployment("UPGRADING", None), false), None);
         // Another state, a reason, and an operator that cannot write.
-        assert_eq!(look(160.0, &deployment("DEPLOYED", None), false), None);
-        assert_eq!(look(320.0, &deployment("DEPLOYED", Some("why")), false), None);
-        assert_eq!(look(330.0, &deployment("DEPLOYED", None), false), None);
-        assert_eq!(look(500.0, &deployment("DEPLOYED", None), true), None);
-        assert_eq!(look(501.0, &deployment("DEPLOYED", None), false), None);
-        assert_eq!(look(831.0, &deployment("DEPLOYED", None), false), Some(330.0));
-        assert_eq!(look(832.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(look(400.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(look(729.0, &deployment("DEPLOYED", Some("why")), false), None);
+        assert_eq!(look(730.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(look(930.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(look(1230.0, &deployment("DEPLOYED", None), true), None);
+        assert_eq!(look(1330.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(look(1360.0, &deployment("DEPLOYED", None), false), Some(330.0));
+        assert_eq!(look(1361.0, &deployment("DEPLOYED", None), false), None);
     }
 
     #[test]

@@ -71,12 +71,12 @@ fn snapshot(stage: &Stage, target: Target, number: u64) -> Result<(), String> {
     stage.ask(snapshots.create(&PostParams::default(), &object)).map(drop)
 }
 
-/// Gives everything a spec that can run. A new nonce has a blue/green deployment try again what it gave up.
+/// Gives everything a spec that can run, all at once. A new nonce has a blue/green deployment try again what it gave up.
 pub(super) fn mend(stage: &Stage) {
     for target in Target::ALL {
-        let mut spec = json!({"image": stage.image, "restartNonce": 1_000_000});
-        if target == Target::Session {
-            spec = json!({"restartNonce": 1_000_000});
+        let mut spec = json!({"restartNonce": 1_000_000});
+        if target != Target::Session {
+            spec["image"] = json!(stage.image);
         }
         if target != Target::Lab {
             spec["job"] = json!({"state": "running", "upgradeMode": "savepoint"});
