@@ -24,10 +24,15 @@ nemesis*) set_up helm sandbox flink python s3_plugin ;;
 all | e2e | e2e:: | *example* | *python*) set_up helm sandbox flink chromium python hadoop kerberos pyflink ;;
 *) set_up helm sandbox flink chromium python hadoop kerberos ;;
 esac
-# The operator's image contains only this program: statically linked, and here without debug information.
-cargo rustc --locked --bin kubectl-flink -- -C target-feature=+crt-static -C strip=debuginfo
-mkdir -p target/static
-cp target/debug/kubectl-flink target/static/kubectl-flink
+case "${1:-}" in
+nemesis*) ;;
+*)
+    # The operator's image contains only this program: statically linked, and here without debug information.
+    cargo rustc --locked --bin kubectl-flink -- -C target-feature=+crt-static -C strip=debuginfo
+    mkdir -p target/static
+    cp target/debug/kubectl-flink target/static/kubectl-flink
+    ;;
+esac
 cargo build --locked
 program=$PWD/target/debug/kubectl-flink
 HELM=${HELM:-$(tests/tools.sh helm)/helm}
