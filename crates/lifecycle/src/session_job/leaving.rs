@@ -15,6 +15,7 @@ use super::submission::is_not_submitted;
 use super::{Maybe, Pass};
 use crate::error_document::StoredError;
 use crate::event::{Component, Event};
+use crate::job;
 use crate::kind::Kind;
 use crate::notes::{AWAITS_JOBS, KEEPS_JOBS};
 use crate::phase::Phase;
@@ -49,10 +50,11 @@ pub fn takes_jobs(cluster: &FlinkDeployment) -> bool {
 }
 
 /// Returns true if a job in the session cluster may be stopped: its JobManager is not about to be replaced, and takes the
-/// result along.
+/// result along. One that is being deleted waits for its jobs.
 pub fn lets_stop(cluster: &FlinkDeployment) -> bool {
     let info = cluster.status.as_ref().map(|status| &status.cluster_info);
-    info.and_then(|info| KEEPS_JOBS.get(info)).is_none()
+    cluster.metadata.deletion_timestamp.is_some()
+        || info.and_then(|info| KEEPS_JOBS.get(info)).is_none()
 }
 
 /// Returns the session job as its cluster sees it. A job has ended once its last state is on record: until then, only
@@ -71,8 +73,17 @@ pub fn seen(job: &Value) -> Option<SessionJob> {
         && !has_ended
         && error.lost().is_none()
         && !is_not_submitted(status.error.as_deref());
-    let phase = Phase::of::<FlinkSessionJob>(&status);
-    let is_stopping = matches!(phase, Phase::Stopping | Phase::Cancelling);
+    let is_stopping = match Phase::of::<FlinkSessionJob>(&status) {
+        Phase::Stopping | Phase::Cancelling => true,
+        Phase::Deleting => job::pending_stop(&status.job_status).is_some(),
+        Phase::New
+        | Phase::Unreadable
+        | Phase::Running
+        | Phase::Suspended
+        | Phase::Starting
+        | Phase::RollingBack
+        | Phase::RolledBack => false,
+    };
     Some(SessionJob { name, job_id, is_active, is_stopping })
 }
 

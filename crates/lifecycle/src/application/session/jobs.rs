@@ -42,7 +42,11 @@ impl DeploymentPass<'_> {
         {
             // They are recovered from HA metadata, but a savepoint in progress is not.
             let stopping = named(&session_jobs, |job| job.is_stopping);
-            return Ok(self.await_stops(!session_jobs.is_empty(), stopping));
+            let is_up = self.read_job_manager()?.is_some_and(|found| found.available_replicas > 0);
+            // One that is down for long, such as for its image, stops nothing, and the change may be what mends it.
+            let may_stop_jobs = is_up || self.world.jobs()?.is_ok();
+            let waits = may_stop_jobs.then(|| self.await_stops(!session_jobs.is_empty(), stopping));
+            return Ok(waits.flatten());
         }
         let jobs = match self.world.jobs()? {
             Ok(jobs) => jobs.clone(),

@@ -144,4 +144,7 @@ fn a_job_is_not_stopped_while_its_cluster_is_about_to_be_replaced() {
     assert!(lets_stop(&cluster), "it waits for the job to leave");
     KEEPS_JOBS.set(&mut cluster.status.as_mut().unwrap().cluster_info, &1);
     assert!(!lets_stop(&cluster));
+    cluster.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    assert!(lets_stop(&cluster), "its deletion waits for the job");
 }

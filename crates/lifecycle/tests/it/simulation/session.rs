@@ -1,6 +1,6 @@
 //! Session clusters in the same kind of world: without a job of their own, but with session jobs.
 
-use crate::support::operated::{Operated, Stored};
+use crate::support::operated::{Next, Operated, Stored};
 use crate::support::phases::store_deployment;
 use crate::support::worlds::{
     COMES_TO_REST, Logged, RESTS_FOR, Trial, Workers, begin_deletion, crashes, fact, image_in,
@@ -59,6 +59,8 @@ pub(crate) struct Session {
     pub(crate) referring: Vec<String>,
     /// Those that are being stopped.
     pub(crate) stopping: Vec<String>,
+    /// When their savepoints are complete, if the JobManager was asked for them.
+    pub(crate) saved_at: Option<Timestamp>,
     has_ha_metadata: bool,
     metadata_unreadable: bool,
     /// The JobManager is there, and does not say what runs in it.
@@ -114,6 +116,7 @@ impl Session {
             jobs: vec![],
             referring: vec![],
             stopping: vec![],
+            saved_at: None,
             has_ha_metadata: false,
             metadata_unreadable: false,
             is_silent: false,
@@ -339,6 +342,7 @@ impl Session {
         self.now += SignedDuration::from_secs(1);
         self.upheaval.tick();
         self.trial.tick();
+        self.go_on_stopping();
         if !self.upheaval.keeps_pods() {
             self.pods_linger = self.pods_linger.saturating_sub(1);
         }
@@ -490,6 +494,7 @@ impl Operated<FlinkDeployment> for Session {
             Step::Own(ClusterStep::RemovePreflight) => self.trial.remove(),
             Step::Own(ClusterStep::StopJobManager { uid, .. }) => {
                 self.assert_loses_no_job();
+                self.assert_stops_no_stop();
                 let found = self.job_manager.as_mut().filter(|jm| jm.uid == *uid);
                 if let Some(job_manager) = found {
                     job_manager.is_stopped = true;

@@ -3,6 +3,7 @@
 use api::job::UpgradeMode;
 use api::reconciled::ReconciledSpec;
 use api::status::JobStatusState;
+use jiff::SignedDuration;
 use lifecycle::notes::KEEPS_JOBS;
 use lifecycle::session_job::plan::{Plan, SessionJobStep, Step};
 use lifecycle::world::{Fact, JobManager};
@@ -102,6 +103,7 @@ fn flink_39165_a_session_cluster_is_not_replaced_while_its_jobs_are_being_stoppe
     sim.settle();
     (sim.jobs, sim.referring) = (vec![JobStatusState::Running], vec!["a".to_owned()]);
     sim.stopping.clone_from(&sim.referring);
+    sim.saved_at = Some(sim.now + SignedDuration::from_hours(1));
     sim.edit(|r| r.spec.image = Some("flink:mended".to_owned()));
     for _ in 0..30 {
         sim.tick();
@@ -109,6 +111,7 @@ fn flink_39165_a_session_cluster_is_not_replaced_while_its_jobs_are_being_stoppe
     }
     assert_eq!((sim.made, sim.message().as_str()), (1, ""));
     sim.stopping.clear();
+    sim.saved_at = None;
     sim.settle();
     assert_eq!(sim.made, 2, "with high availability the job comes back");
 }

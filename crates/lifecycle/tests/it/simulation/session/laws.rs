@@ -660,3 +660,29 @@ fn deletion_of_a_session_cluster_ends_whatever_its_state() {
         });
     }
 }
+
+/// It looks at its cluster before it asks the JobManager, and the cluster looks at its jobs before it ends that.
+#[test]
+fn a_stop_that_has_just_begun_goes_before_the_replacement_of_its_cluster() {
+    let mut started = Session::new("native");
+    started.settle();
+    started.jobs = vec![JobStatusState::Running];
+    started.referring = vec!["orders".to_owned()];
+    started.edit(|r| r.spec.image = Some("flink:mended".to_owned()));
+    for (pass, step) in (0..4).flat_map(|pass| (0..8).map(move |step| (pass, step))) {
+        show_on_failure(pass * 10 + step, &mut started.clone(), |sim| {
+            for now in 0..30 {
+                sim.tick();
+                sim.interrupted_pass(|sim, at, _| {
+                    if (now, at as u64) == (pass, step) {
+                        sim.begin_stop(0);
+                        sim.go_on_stopping();
+                    }
+                    Next::GoOn
+                });
+            }
+            assert_eq!((sim.made, sim.message().as_str()), (2, ""));
+            assert!(sim.stopping.is_empty(), "it was stopped, before or after");
+        });
+    }
+}

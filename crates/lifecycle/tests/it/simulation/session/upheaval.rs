@@ -1,6 +1,7 @@
 //! Changes around a session cluster with session jobs, and of its Flink version.
 
 use config::cluster::{high_availability_of, is_metadata_shared};
+use lifecycle::session_job::leaving::lets_stop;
 
 use super::*;
 
@@ -76,8 +77,43 @@ impl Session {
             }
             1 | 2 if self.is_up() => self.jobs.push(JobStatusState::Running),
             3 if self.is_up() => self.end_jobs(),
+            4 => self.begin_stop(choices.below(3)),
             _ => {}
         }
+    }
+
+    /// A session job records that it stops.
+    pub(super) fn begin_stop(&mut self, index: u64) {
+        let name = format!("job-{index}");
+        if !self.stopping.contains(&name) {
+            self.referring.push(name.clone());
+            self.stopping.push(name);
+        }
+    }
+
+    /// Those that stop ask the JobManager, if their cluster lets them, until it has taken their savepoints.
+    pub(super) fn go_on_stopping(&mut self) {
+        let mut cluster = self.resource.clone();
+        cluster.status = Some(self.status.clone());
+        match self.saved_at {
+            _ if !self.is_up() => self.saved_at = None,
+            Some(at) if at > self.now => {}
+            Some(_) => {
+                self.referring.retain(|name| !self.stopping.contains(name));
+                self.stopping.clear();
+                self.saved_at = None;
+            }
+            None if !self.stopping.is_empty() && lets_stop(&cluster) => {
+                self.saved_at = Some(self.now + SignedDuration::from_secs(4));
+            }
+            None => {}
+        }
+    }
+
+    /// The law: a JobManager does not end with what only it knows of a stop.
+    pub(super) fn assert_stops_no_stop(&self) {
+        let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
+        assert!(self.saved_at.is_none() || is_deleting, "a savepoint that nobody knows");
     }
 
     pub(super) fn end_jobs(&mut self) {
