@@ -21,7 +21,7 @@ use config::OperatorConfig;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::legacy;
 use lifecycle::memo::Memo;
-use lifecycle::plan::{ClusterStep, Plan, SnapshotStep, Step};
+use lifecycle::plan::{ClusterStep, Plan, SnapshotStep, Step, TakeSnapshot};
 use lifecycle::reconcile::decide;
 use lifecycle::snapshot::labels::trigger_type;
 use lifecycle::snapshots::are_held;
@@ -58,6 +58,7 @@ mod happenings;
 pub(super) mod java;
 mod laws;
 mod operated;
+mod standby;
 pub(super) mod upheaval;
 mod waves;
 
@@ -165,6 +166,7 @@ pub(super) struct Sim {
     validators: Validators,
     upheaval: Upheaval,
     trial: Trial,
+    standby: standby::Standby,
     /// Whether a trial detects a broken image, rather than only the start.
     sees_broken_images: bool,
     /// Its place in a fleet, if any.
@@ -201,6 +203,7 @@ fn resource(mode: &str) -> FlinkDeployment {
 }
 
 /// What a JobManager is created with.
+#[derive(Clone)]
 struct Launch {
     /// `None` if it was not noted.
     generation: Option<i64>,
@@ -210,6 +213,28 @@ struct Launch {
     overrides: u32,
     job_id: String,
     path: Option<String>,
+    is_high_availability_on: bool,
+}
+
+impl Launch {
+    fn of(config_map: &serde_json::Value, image: String, generation: Option<i64>) -> Self {
+        let text = config_map["data"]["flink-conf.yaml"].as_str().unwrap();
+        let value = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key}: ")));
+            line.map(str::to_owned)
+        };
+        Self {
+            generation,
+            image,
+            parallelism: value("parallelism.default").and_then(|text| text.parse().ok()),
+            overrides: parallelism(value(OVERRIDES).as_deref()),
+            job_id: value("$internal.pipeline.job-id").unwrap(),
+            path: value("execution.state-recovery.path")
+                .or_else(|| value("execution.savepoint.path")),
+            is_high_availability_on: value("high-availability.type")
+                .is_some_and(|kind| kind == "kubernetes"),
+        }
+    }
 }
 
 impl Sim {
@@ -249,6 +274,7 @@ impl Sim {
             validators: Validators::default(),
             upheaval: Upheaval::default(),
             trial: Trial::default(),
+            standby: standby::Standby::default(),
             sees_broken_images: false,
             seat: None,
             now: "2026-01-01T00:00:00Z".parse().unwrap(),

@@ -53,6 +53,8 @@ enum Fault {
     Unready,
     /// It does not report its checkpoints for a moment.
     Unread,
+    /// The pods that stand by end.
+    Standby,
     /// Something around it changes.
     Change(Change),
     /// The Java operator makes this many passes.
@@ -132,6 +134,7 @@ impl Sim {
             }
             Fault::Process | Fault::Deployment => {}
             Fault::Savepoint => self.fail_savepoint(),
+            Fault::Standby => self.lose_standby(),
             Fault::Checkpoint => drop(self.checkpoint()),
             Fault::Silence => self.cloud(|haze| haze.silent = 1),
             Fault::Unready => self.cloud(|haze| haze.unready = 1),
@@ -271,6 +274,7 @@ impl State {
         let sim = &mut self.sim;
         sim.pods_linger = sim.pods_linger.min(1);
         sim.starts_in = sim.starts_in.min(1);
+        sim.standby.hurry();
         sim.haze.lift(|seconds| seconds.min(1));
         if let Some(workers) = &mut sim.workers {
             workers.lingers = workers.lingers.min(1);
@@ -422,6 +426,7 @@ impl Sim {
         write!(text, "{paths:?}{ranks:?}{in_ha:?}{triggers:?}{job:?}").unwrap();
         write!(text, "{:?}{:?}", rank(self.durable), rank(self.saved)).unwrap();
         write!(text, "{}{:?}", self.upheaval.text(), self.operator.base).unwrap();
+        text += &self.standby.text(self.now);
         text
     }
 }
@@ -497,6 +502,30 @@ fn every_way_through_an_interrupted_pass_keeps_the_laws() {
         start.is_interrupted = true;
         exploration::explore(&format!("{name}, interrupted"), start);
     }
+}
+
+/// Pods of the new spec stand by and take over. The lock expires within two moments without the operator.
+#[test]
+fn every_way_through_a_hot_upgrade_keeps_the_laws() {
+    let edits = &[
+        Edit::Parallelism,
+        Edit::BreakImage,
+        Edit::MendImage,
+        Edit::Suspend,
+        Edit::Redeploy,
+        Edit::Delete,
+    ];
+    let faults =
+        &[Fault::Job, Fault::Process, Fault::Deployment, Fault::Checkpoint, Fault::Standby];
+    let hot = || {
+        let mut sim = Sim::hot();
+        sim.standby.lease = 2;
+        sim
+    };
+    explore_within("hot", hot(), (edits, faults), Budget::read());
+    let mut start = start(hot(), (edits, faults), Budget::read_or("1,1,0"));
+    start.is_interrupted = true;
+    exploration::explore("hot, interrupted", start);
 }
 
 fn explore(name: &str, sim: Sim) {

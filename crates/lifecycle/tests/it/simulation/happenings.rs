@@ -34,14 +34,22 @@ impl Sim {
                 job_manager.was_never_available = false;
                 self.came_up = Some(self.now);
                 // The job result store knows a job that has ended, so it is not run again.
-                if self.job.is_none() {
+                if self.job.is_none() && self.standby.is_deployed_leading() {
                     self.flink_start();
                 }
             }
         }
+        let were_there = self.has_workers();
+        let (ends, ends_in) = (!self.upheaval.keeps_pods(), &mut self.standby.workers_end_in);
+        *ends_in = ends_in.map(|seconds| seconds - u64::from(ends).min(seconds));
         if self.workers.as_mut().is_some_and(|workers| !workers.tick()) {
             self.workers = None;
+            self.end_adopted(false);
         }
+        if were_there && !self.has_workers() {
+            self.end_workers();
+        }
+        self.contend();
         self.fails_in = self.fails_in.map(|seconds| seconds.saturating_sub(1));
         if self.fails_in == Some(0) {
             self.fail_job();
@@ -75,7 +83,15 @@ impl Sim {
     }
 
     pub(super) fn has_slots(&self) -> bool {
-        !self.is_standalone() || self.workers.as_ref().is_some_and(|w| !w.fact.is_deleting)
+        let is_kept = |workers: &Workers| !workers.fact.is_deleting;
+        !self.is_standalone()
+            || self.workers.as_ref().is_some_and(is_kept) && self.standby.workers_end_in.is_none()
+            || self.standby.runs_job() && self.standby.has_task_manager()
+    }
+
+    /// Whether TaskManagers of the Deployment are there.
+    fn has_workers(&self) -> bool {
+        self.workers.is_some() && self.standby.workers_end_in != Some(0)
     }
 
     /// Someone deletes a Deployment of the standalone cluster.
@@ -99,6 +115,10 @@ impl Sim {
         {
             job.state = JobStatusState::Failed;
             self.ha.remove(&job.id);
+            if self.standby.runs_job() {
+                // Without a Deployment of it, nobody is asked for its checkpoints.
+                self.doubt.hide();
+            }
         }
     }
 
@@ -181,7 +201,7 @@ impl Sim {
     /// Completes a checkpoint of the job and returns its path.
     pub(super) fn checkpoint(&mut self) -> Option<String> {
         // No checkpoints complete while a job is stopped.
-        let takes_some = self.stopping.is_none();
+        let takes_some = self.stopping.is_none() && self.standby.may_checkpoint();
         let is_running = |job: &&mut Running| job.state == JobStatusState::Running;
         let job = self.job.as_mut().filter(is_running).filter(|_| takes_some)?;
         let path = path_in_metadata(&job.id, job.records);
@@ -321,7 +341,7 @@ impl Sim {
         }
         let is_tried = self.status.observed_generation != self.resource.metadata.generation;
         assert!(
-            is_tried || self.trial.pods.is_empty(),
+            is_tried || self.trial.may_be_left || self.trial.pods.is_empty(),
             "pods of a trial are left: {:?}",
             self.trial.pods
         );

@@ -560,15 +560,16 @@ impl Sim {
         generation: Option<i64>,
     ) {
         let option = |key: &str| spec.flink_configuration.0.get(key).and_then(|it| it.as_str());
-        self.is_high_availability_on = option("high-availability.type") == Some("kubernetes");
-        self.launch(Launch {
+        let launch = Launch {
             generation,
             image: spec.image.clone().unwrap_or_default(),
             parallelism: spec.job.as_ref().and_then(|job| job.parallelism),
             overrides: parallelism(option(OVERRIDES)),
             job_id: self.status.job_status.job_id.clone().unwrap(),
             path,
-        });
+            is_high_availability_on: option("high-availability.type") == Some("kubernetes"),
+        };
+        self.launch(&launch, false);
         // A recovery finds and keeps them.
         if spec.mode == Some(DeploymentMode::Standalone) && self.workers.is_none() {
             let uid = self.id();

@@ -51,6 +51,9 @@ impl Operated<FlinkDeployment> for Sim {
 
     /// Carries out a step; returns whether to continue with the next one.
     fn take(&mut self, step: &Step) -> bool {
+        if matches!(step, Step::Own(ClusterStep::CreateCluster(_))) && self.job_manager.is_none() {
+            self.hand_over();
+        }
         if self.upheaval.stops(step) {
             return false;
         }
@@ -78,39 +81,33 @@ impl Operated<FlinkDeployment> for Sim {
                 self.create_snapshot(resource);
             }
             Step::Snapshot(SnapshotStep::Delete { name, .. }) => self.delete_snapshot(name),
-            Step::Snapshot(SnapshotStep::Take(snapshot)) => {
-                self.periodic.note_taken(snapshot);
-                if snapshot.cause == Cause::Periodic {
-                    self.periodic.note(snapshot.kind, self.now);
-                }
-                let id = snapshot.request.trigger_id.clone();
-                let path = match snapshot.cause {
-                    Cause::Upgrade if self.answers() => self.checkpoint(),
-                    Cause::Upgrade => None,
-                    Cause::Manual { .. } | Cause::Periodic => self.flink_savepoint(&id),
-                };
-                if let Some(path) = path {
-                    self.triggers.insert(id, path);
-                }
-            }
+            Step::Snapshot(SnapshotStep::Take(snapshot)) => self.take_snapshot(snapshot),
             Step::Snapshot(SnapshotStep::Dispose { path, .. }) => self.dispose(path),
             Step::Event(_)
             | Step::Own(
                 ClusterStep::ScaleTaskManagers { .. }
-                | ClusterStep::StopTaskManagers { .. }
                 | ClusterStep::ForgetJobGraphs { .. }
+                | ClusterStep::ApplyIngress(_),
+            ) => {}
+            Step::Own(
+                step @ (ClusterStep::StopTaskManagers { .. }
                 | ClusterStep::HoldLeadership
                 | ClusterStep::ReleaseLeadership
                 | ClusterStep::RemoveStandby { .. }
-                | ClusterStep::DisownStandby
-                | ClusterStep::ApplyIngress(_),
-            ) => {}
+                | ClusterStep::DisownStandby),
+            ) => self.take_in_hand_over(step),
+            Step::Own(ClusterStep::MakePreflight(preflight)) if preflight.is_standby() => {
+                self.make_standby(preflight);
+            }
             Step::Own(ClusterStep::MakePreflight(preflight)) => {
                 let is_broken =
                     self.sees_broken_images && image_of(&preflight.pods[0]) == BROKEN_IMAGE;
                 self.trial.make(preflight, self.now, is_broken);
             }
-            Step::Own(ClusterStep::RemovePreflight) => self.trial.remove(),
+            Step::Own(ClusterStep::RemovePreflight) => {
+                self.trial.remove();
+                self.standby.remove_trial(self.now);
+            }
             Step::TriggerStop { job_id, trigger_id, .. } => self.flink_stop(job_id, trigger_id),
             Step::ScaleJob { job_id, bounds } => {
                 // Every other one is rejected.
@@ -142,7 +139,10 @@ impl Operated<FlinkDeployment> for Sim {
                     workers.fact.is_deleting = true;
                 }
             }
-            Step::Own(ClusterStep::DeleteHaMetadata { .. }) => self.ha.clear(),
+            Step::Own(ClusterStep::DeleteHaMetadata { .. }) => {
+                self.ha.clear();
+                self.standby.forget_lock();
+            }
             Step::Own(ClusterStep::FinishCluster(objects)) => self.finish(objects),
             Step::Own(ClusterStep::CreateCluster(objects)) => self.create(objects),
         }
@@ -173,6 +173,10 @@ impl Operated<FlinkDeployment> for Sim {
 
     fn note_pause(&mut self) {
         self.doubt.hide();
+    }
+
+    fn note_late(&mut self) {
+        self.trial.may_be_left = true;
     }
 
     fn second(&mut self, choices: &mut Choices) {
@@ -239,7 +243,9 @@ impl Sim {
             Question::Stop => facts.stop = fact(is_up, || self.stop()),
             Question::Cluster => facts.cluster = fact(is_up, Cluster::default),
             Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
-            Question::TaskManagerPods => facts.task_manager_pods = Fact::Known(vec![]),
+            Question::TaskManagerPods => {
+                facts.task_manager_pods = Fact::Known(self.task_manager_pods());
+            }
             Question::Remains => facts.remains = Fact::Known(self.pods()),
             Question::ResourceRequirements => {
                 let upper = self.job.as_ref().map_or(1, |job| job.parallelism);
@@ -260,9 +266,13 @@ impl Sim {
             Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
             Question::Turn => facts.turn = Fact::Known(self.turn()),
             Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
-            Question::StandbyPods => facts.standby_pods = Fact::Known(vec![]),
-            Question::Leader => facts.leader = Fact::Known(lifecycle::world::Leader::Nobody),
-            Question::Preflight(_) => facts.preflight = Fact::Known(self.trial.known()),
+            Question::StandbyPods => facts.standby_pods = Fact::Known(self.standby.known()),
+            Question::Leader => facts.leader = Fact::Known(self.leader()),
+            Question::Preflight(_) => {
+                let mut known = self.trial.known();
+                known.pods.extend(self.standby.trial());
+                facts.preflight = Fact::Known(known);
+            }
             Question::Revisions => facts.revisions = Fact::Known(self.revisions.clone()),
             Question::References => {
                 let foreign = self.foreign.as_deref();
@@ -287,25 +297,33 @@ impl Sim {
         let created = self.job_manager.as_ref().and_then(|jm| jm.created);
         // A first process is up within a few seconds.
         let up_after = self.came_up.zip(created).map(|(up, created)| up.duration_since(created));
-        is_there
-            .then(|| Pod {
-                name: "orders-0".to_owned(),
-                created,
-                has_started,
-                has_restarted: up_after.is_some_and(|after| after.as_secs() > 6),
-                last_started: self.came_up,
-                problem,
-                ending_since: (!runs).then_some(self.pods_ending_since),
-                finalizers: self
-                    .upheaval
-                    .keeps_pods()
-                    .then(|| "lab/hold".to_owned())
-                    .into_iter()
-                    .collect(),
-                ..Pod::default()
-            })
-            .into_iter()
-            .collect()
+        let own = is_there.then(|| Pod {
+            name: "orders-0".to_owned(),
+            created,
+            has_started,
+            has_restarted: up_after.is_some_and(|after| after.as_secs() > 6),
+            last_started: self.came_up,
+            problem,
+            ending_since: (!runs).then_some(self.pods_ending_since),
+            finalizers: self
+                .upheaval
+                .keeps_pods()
+                .then(|| "lab/hold".to_owned())
+                .into_iter()
+                .collect(),
+            ..Pod::default()
+        });
+        own.into_iter().chain(self.standby.handed_over(true)).collect()
+    }
+
+    fn task_manager_pods(&self) -> Vec<Pod> {
+        let ends_in = self.standby.workers_end_in;
+        let own = self.workers.as_ref().filter(|_| ends_in != Some(0)).map(|workers| Pod {
+            name: "orders-taskmanager-0".to_owned(),
+            ending_since: (workers.fact.is_deleting || ends_in.is_some()).then_some(self.now),
+            ..Pod::default()
+        });
+        own.into_iter().chain(self.standby.handed_over(false)).collect()
     }
 
     pub(super) fn jobs(&self) -> Vec<Job> {
@@ -393,6 +411,22 @@ impl Sim {
             && (!self.has_run || !self.is_high_availability_on)
             && submitted == Some(path);
         may_run_again || self.is_newest(path)
+    }
+
+    fn take_snapshot(&mut self, snapshot: &TakeSnapshot) {
+        self.periodic.note_taken(snapshot);
+        if snapshot.cause == Cause::Periodic {
+            self.periodic.note(snapshot.kind, self.now);
+        }
+        let id = snapshot.request.trigger_id.clone();
+        let path = match snapshot.cause {
+            Cause::Upgrade if self.answers() => self.checkpoint(),
+            Cause::Upgrade => None,
+            Cause::Manual { .. } | Cause::Periodic => self.flink_savepoint(&id),
+        };
+        if let Some(path) = path {
+            self.triggers.insert(id, path);
+        }
     }
 
     /// Takes a savepoint of the running job, which continues.
@@ -490,6 +524,12 @@ impl Sim {
     }
 
     pub(super) fn end_process(&mut self) {
+        self.end_adopted(true);
+        self.pods_linger = 3;
+        self.pods_ending_since = self.now;
+        if self.standby.runs_job() {
+            return;
+        }
         self.go_back_to_checkpoints();
         if self.upheaval.keeps_pods() && self.is_high_availability_on {
             let runs = |job: &Running| job.state == JobStatusState::Running;
@@ -499,8 +539,6 @@ impl Sim {
         self.submission = None;
         self.stopping = None;
         self.triggers.clear();
-        self.pods_linger = 3;
-        self.pods_ending_since = self.now;
     }
 
     pub(super) fn stop_job_manager(&mut self, uid: &str, unstarted: Option<&DeploymentVersion>) {
@@ -524,7 +562,9 @@ impl Sim {
         let Some(job_manager) = &mut self.job_manager else { return };
         let was_stopped = begin_deletion(job_manager, self.now);
         if !was_stopped {
-            self.fail_job();
+            if !self.standby.runs_job() {
+                self.fail_job();
+            }
             self.end_process();
         }
     }
@@ -533,6 +573,8 @@ impl Sim {
         if self.workers.is_none() {
             let uid = self.id();
             self.workers = Workers::of(objects, uid);
+            self.standby.workers_end_in = None;
+            self.adopt(false);
         }
     }
 
@@ -549,57 +591,52 @@ impl Sim {
                 "TaskManagers of another spec"
             );
         }
-        let text = objects.config_maps[0]["data"]["flink-conf.yaml"].as_str().unwrap();
-        let value = |key: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key}: ")));
-            line.map(str::to_owned)
-        };
         let annotations = &objects.deployment["metadata"]["annotations"];
         let generation = annotations[api::GENERATION_ANNOTATION].as_str().unwrap();
-        self.is_high_availability_on =
-            value("high-availability.type").is_some_and(|kind| kind == "kubernetes");
         let generation = generation.parse().ok().filter(|_| !self.upheaval.strips_annotations);
         if generation.is_none() {
             // Nothing tells it from the JobManager before it.
             self.doubt.hide();
         }
-        self.launch(Launch {
-            generation,
-            image: image_in(&objects.deployment),
-            parallelism: value("parallelism.default").and_then(|text| text.parse().ok()),
-            overrides: parallelism(value(OVERRIDES).as_deref()),
-            job_id: value("$internal.pipeline.job-id").unwrap(),
-            path: value("execution.state-recovery.path")
-                .or_else(|| value("execution.savepoint.path")),
-        });
+        let image = image_in(&objects.deployment);
+        let launch = Launch::of(&objects.config_maps[0], image, generation);
+        let runs = self.adopt(true);
+        self.launch(&launch, runs);
         self.finish(objects);
     }
 
-    /// Creates a Deployment, whose JobManager will start the job.
-    pub(super) fn launch(&mut self, launch: Launch) {
-        let Launch { generation, image, parallelism, overrides, job_id, path } = launch;
-        self.is_image_broken = image == BROKEN_IMAGE;
-        self.starts += 1;
-        self.fails_in = (parallelism == Some(FAILING_PARALLELISM)).then_some(8);
-        self.submission = Some((job_id, path));
-        self.submitted_parallelism = overrides;
-        self.has_run = false;
-        self.starts_in = 5;
-        self.came_up = None;
+    /// Creates a Deployment, whose JobManager will start the job, unless it runs it already.
+    pub(super) fn launch(&mut self, launch: &Launch, runs: bool) {
+        self.is_high_availability_on = launch.is_high_availability_on;
+        if !runs {
+            self.starts += 1;
+            self.submit(launch);
+        }
+        self.starts_in = if runs { 0 } else { 5 };
+        self.came_up = runs.then_some(self.now);
         self.job_manager = Some(JobManager {
             uid: self.id(),
             owner_uid: Some("u1".to_owned()),
-            generation,
+            generation: launch.generation,
             is_deleting: false,
             is_stopped: false,
             version: Some(DeploymentVersion { resource: "1".to_owned(), generation: 1 }),
             is_stopped_unstarted: false,
             deleting_since: None,
             replicas: 1,
-            available_replicas: 0,
+            available_replicas: i32::from(runs),
             replica_failure: None,
-            was_never_available: true,
+            was_never_available: !runs,
             created: Some(self.now),
         });
+    }
+
+    /// Gives a JobManager the job to start once it leads.
+    pub(super) fn submit(&mut self, launch: &Launch) {
+        self.is_image_broken = launch.image == BROKEN_IMAGE;
+        self.fails_in = (launch.parallelism == Some(FAILING_PARALLELISM)).then_some(8);
+        self.submission = Some((launch.job_id.clone(), launch.path.clone()));
+        self.submitted_parallelism = launch.overrides;
+        self.has_run = false;
     }
 }

@@ -56,6 +56,9 @@ pub(crate) trait Operated<K: JobResource>: Upheaved + Logged + Sized {
     /// Notes that the operator is paused: what happens meanwhile to the job is not what its plan was made for.
     fn note_pause(&mut self) {}
 
+    /// Notes that a request arrives late.
+    fn note_late(&mut self) {}
+
     /// Whether the API server rejects a step because the resource is no longer what the plan was made for. A status is
     /// written although the spec was changed.
     fn is_in_conflict(&self, step: &Step<K>, known: &Stored<K::Status>) -> bool {
@@ -105,6 +108,7 @@ pub(crate) trait Operated<K: JobResource>: Upheaved + Logged + Sized {
                 Next::Die => return self.die(),
                 Next::Late(passes) => {
                     self.die();
+                    self.note_late();
                     for _ in 0..passes {
                         self.go_on();
                         self.interrupted_pass(undisturbed);

@@ -132,6 +132,8 @@ pub(crate) struct Trial {
     done_in: u64,
     /// Whether they fail to start.
     is_broken: bool,
+    /// Whether a status that arrived late may have dropped the note about them. They end by themselves.
+    pub(crate) may_be_left: bool,
 }
 
 impl Trial {
@@ -248,7 +250,9 @@ pub(crate) trait KeepsState {
 
     /// Deletes a snapshot; one that is the newest state of its job waits for the next one.
     fn delete_snapshot(&mut self, name: &str) {
-        let at = self.snapshots().iter().position(|snapshot| snapshot.name == name).unwrap();
+        let found = self.snapshots().iter().position(|snapshot| snapshot.name == name);
+        // A request that arrives late finds none.
+        let Some(at) = found else { return };
         let KnownSnapshot { path, is_disposed_of, .. } = self.snapshots()[at].clone();
         if let (Some(path), true) = (path, is_disposed_of) {
             if self.is_newest(&path) {
