@@ -29,6 +29,7 @@ if [ "$what" != fast ]; then
         # commit gets another part.
         commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
         export KUBECTL_FLINK_TEST_SHARE="${KUBECTL_FLINK_TEST_SHARE:-$((commits % 16))/16}"
+        echo "Of the longest tests this is share $KUBECTL_FLINK_TEST_SHARE: KUBECTL_FLINK_TEST_SHARE=$KUBECTL_FLINK_TEST_SHARE make test"
     fi
     export KUBECTL_FLINK_ANOTHER_SEED="${KUBECTL_FLINK_ANOTHER_SEED:-$seed}"
     export KUBECTL_FLINK_FAULT_SEED="${KUBECTL_FLINK_FAULT_SEED:-$seed}" PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-$seed}"

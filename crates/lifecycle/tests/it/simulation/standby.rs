@@ -421,13 +421,18 @@ fn users_faults_and_crashes_lose_no_record_in_hot_upgrades() {
         show_on_failure(seed, &mut sim, |sim| {
             sim.settle();
             for _ in 0..180 {
-                sim.second(&mut choices);
-                match choices.below(60) {
+                sim.tick();
+                if choices.below(2) == 0 {
+                    sim.checkpoint();
+                }
+                match choices.below(80) {
                     0..4 => sim.edit(|r| {
                         r.spec.restart_nonce = Some(asked_again(r.spec.restart_nonce));
                     }),
-                    4 => sim.lose_standby(),
-                    5 => (0..20).for_each(|_| sim.second(&mut choices)),
+                    4..6 => sim.misfortune(&mut choices),
+                    6 => sim.upheave(&mut choices),
+                    7 => sim.lose_standby(),
+                    8 => (0..20).for_each(|_| sim.second(&mut choices)),
                     _ => {}
                 }
                 sim.unsteady_pass(&mut choices);
@@ -438,5 +443,6 @@ fn users_faults_and_crashes_lose_no_record_in_hot_upgrades() {
         });
         taken_over += sim.standby.taken_over;
     }
-    assert!(taken_over > 5, "{taken_over} hot upgrades");
+    println!("{taken_over} hot upgrades");
+    assert!(taken_over > 3);
 }
