@@ -40,13 +40,12 @@ impl DeploymentPass<'_> {
         if self.is_started_with_high_availability()? == Some(true)
             && self.is_high_availability_on()?
         {
-            // They are recovered from HA metadata, but a savepoint in progress is not.
-            let stopping = named(&session_jobs, |job| job.is_stopping);
+            // They are recovered from HA metadata, but a savepoint in progress is not. A JobManager that is down, such as
+            // for its image, stops nothing, and the change may be what mends it.
             let is_up = self.read_job_manager()?.is_some_and(|found| found.available_replicas > 0);
-            // One that is down for long, such as for its image, stops nothing, and the change may be what mends it.
-            let may_stop_jobs = is_up || self.world.jobs()?.is_ok();
-            let waits = may_stop_jobs.then(|| self.await_stops(!session_jobs.is_empty(), stopping));
-            return Ok(waits.flatten());
+            let may_stop = is_up || self.world.jobs()?.is_ok();
+            let stopping = named(&session_jobs, |job| job.is_stopping && may_stop);
+            return Ok(self.await_stops(!session_jobs.is_empty(), stopping));
         }
         let jobs = match self.world.jobs()? {
             Ok(jobs) => jobs.clone(),

@@ -65,6 +65,8 @@ pub(crate) struct Session {
     metadata_unreadable: bool,
     /// The JobManager is there, and does not say what runs in it.
     is_silent: bool,
+    /// The operator is paused in the middle of a plan, and nobody submits jobs by hand that it has not looked for.
+    is_paused: bool,
     /// Number of created JobManagers.
     pub(crate) made: u64,
     /// How often an Ingress was applied while the cluster ran.
@@ -120,6 +122,7 @@ impl Session {
             has_ha_metadata: false,
             metadata_unreadable: false,
             is_silent: false,
+            is_paused: false,
             made: 0,
             ingresses_moved: 0,
             made_with: FlinkConfig::new(),
@@ -185,10 +188,8 @@ impl Session {
                 let of = |(index, name): (usize, &String)| SessionJob {
                     name: name.clone(),
                     job_id: Some(format!("{index:032x}")),
-                    is_active: self
-                        .jobs
-                        .get(index)
-                        .is_some_and(|state| !state.is_globally_terminal()),
+                    is_active: self.stopping.contains(name)
+                        || self.jobs.get(index).is_some_and(|state| !state.is_globally_terminal()),
                     is_stopping: self.stopping.contains(name),
                 };
                 let all = self.referring.iter().enumerate().map(of);
@@ -444,6 +445,7 @@ impl Operated<FlinkDeployment> for Session {
     }
 
     fn plan(&mut self) -> Plan {
+        self.is_paused = false;
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
         let mut memo = Memo::default();
@@ -554,6 +556,10 @@ impl Operated<FlinkDeployment> for Session {
 
     fn die(&mut self) {
         self.upheaval.forget();
+    }
+
+    fn note_pause(&mut self) {
+        self.is_paused = true;
     }
 
     fn go_on(&mut self) {

@@ -75,11 +75,18 @@ impl Session {
                 let version = versions[usize::try_from(choices.below(3)).unwrap()];
                 self.edit(|r| r.spec.flink_version = Some(version));
             }
-            1 | 2 if self.is_up() => self.jobs.push(JobStatusState::Running),
+            1 | 2 if self.is_up() && !self.is_paused && !self.is_replaced() => {
+                self.jobs.push(JobStatusState::Running);
+            }
             3 if self.is_up() => self.end_jobs(),
             4 => self.begin_stop(choices.below(3)),
             _ => {}
         }
+    }
+
+    /// Whether its end is on record.
+    fn is_replaced(&self) -> bool {
+        self.status.reconciliation_status.state == ReconciliationState::Upgrading
     }
 
     /// A session job records that it stops.
