@@ -13,7 +13,7 @@ use crate::event::{Component, Event};
 use crate::job::{self, WithoutCheckpoint};
 use crate::pauses::SOON;
 use crate::problem::{Halt, Problem};
-use crate::world::{Checkpoints, Job};
+use crate::world::{Checkpoints, Job, Stop};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledJob;
 use api::status::{JobStatusState, ReconciliationState};
@@ -265,6 +265,10 @@ impl Pass<'_> {
         if self.is_just_submitted() {
             return Ok(());
         }
+        if self.is_stop_known()? {
+            self.lose_sight("it does not list the job, which is being stopped".to_owned());
+            return Ok(());
+        }
         self.refuse_beside_listed()?;
         if before == Some(JobStatusState::Cancelling) && self.is_state_dropped() {
             self.set_job_state(JobStatusState::Canceled);
@@ -272,6 +276,13 @@ impl Pass<'_> {
             return Ok(());
         }
         self.lose_job()
+    }
+
+    /// Returns true if the JobManager knows how the stop of the job goes. Its list may be without a job that ends just
+    /// then: the job does not answer any more, and is not among those that have ended yet.
+    fn is_stop_known(&self) -> Result<bool, Halt> {
+        let is_pending = job::pending_stop(&self.status.job_status).is_some();
+        Ok(is_pending && matches!(self.world.stop()?, Ok(Stop::Pending | Stop::Completed { .. })))
     }
 
     /// Returns true if a list without the job may be a little older than its submission.

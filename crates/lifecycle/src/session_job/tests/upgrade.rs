@@ -110,6 +110,26 @@ fn s08_a_savepoint_upgrade_goes_on_from_its_savepoint() {
     assert_eq!(case.last().spec.restart_nonce, Some(1));
 }
 
+/// A JobManager that is asked for its jobs while one of them ends may leave it out.
+#[test]
+fn s08_a_job_that_is_not_listed_while_it_is_stopped_is_not_lost() {
+    let completed = Stop::Completed { path: "s3://lake/sp/0".to_owned() };
+    for stop in [Stop::Pending, completed.clone()] {
+        let mut case = Case::running("savepoint");
+        case.edit(|spec| spec.restart_nonce = Some(1));
+        case.pass();
+        (case.jobs, case.stop) = (Some(vec![]), stop);
+        let plan = case.pass();
+        assert!(!reasons(&plan).contains(&"Missing"), "{:?}", reasons(&plan));
+        assert_eq!(case.status.error, None);
+        case.stop = completed.clone();
+        let plans = [case.pass(), case.pass()];
+        let start = plans.iter().find(|plan| names(plan).contains(&"submit-job"));
+        let start = submitted(start.expect("it starts again"));
+        assert_eq!(start.savepoint_path.as_deref(), Some("s3://lake/sp/0"));
+    }
+}
+
 #[test]
 fn s08_a_savepoint_that_fails_leaves_the_job_running() {
     let mut case = Case::running("savepoint");
