@@ -457,22 +457,24 @@ impl Sim {
         let path = format!("s3://lake/sp/{trigger_id}");
         let is_up = self.is_up();
         let Some(job) = &mut self.job else { return };
-        if !is_up || job.state != JobStatusState::Running {
+        // A stop that is asked for again is the same one.
+        if !is_up || job.state != JobStatusState::Running || self.triggers.contains_key(trigger_id)
+        {
             return;
         }
         let job_id = &job.id;
         job.checkpoint = Some((job.records, path.clone()));
         self.states.insert(path.clone(), job.records);
         self.durable = self.durable.max(job.records);
-        let is_new = self.triggers.insert(trigger_id.to_owned(), path).is_none();
-        if is_new && std::mem::take(&mut self.fails_while_stopping) {
+        self.triggers.insert(trigger_id.to_owned(), path);
+        if std::mem::take(&mut self.fails_while_stopping) {
             self.unstopped.insert(trigger_id.to_owned());
             // Flink restarts a job from the savepoint that it was to stop with.
             if self.is_high_availability_on {
                 self.ha.insert(job_id.to_owned(), Some(job.records));
                 self.states.insert(path_in_metadata(job_id, job.records), job.records);
             }
-        } else if !self.unstopped.contains(trigger_id) {
+        } else {
             job.state = JobStatusState::Finished;
             self.ha.remove(job_id);
         }
