@@ -125,7 +125,7 @@ impl DeploymentPass<'_> {
         if standby.leads.is_some() {
             return Ok(());
         }
-        // What cannot be read counts against it: the lock is then held.
+        // If one of these cannot be read, the operator holds the lock.
         let keeps = is_wanted
             && self.world.pods()?.is_ok_and(Vec::is_empty)
             && self.world.task_manager_pods()?.is_ok_and(Vec::is_empty)

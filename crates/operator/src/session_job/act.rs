@@ -48,10 +48,7 @@ impl Act<'_, FlinkSessionJob> {
             return Ok(());
         }
         let name = cluster.map(ResourceExt::name_any).unwrap_or_default();
-        let (client, namespace) = (&self.context.client, self.namespace());
-        let found = read::get::<FlinkDeployment>(client, &namespace, &name).await;
-        let found = found.map_err(Error::Cluster)?;
-        if found.as_ref().is_some_and(takes_jobs) {
+        if self.read_cluster(&name).await?.as_ref().is_some_and(takes_jobs) {
             return Ok(());
         }
         Err(Stopped::Submission(NotSubmitted {
@@ -65,12 +62,15 @@ impl Act<'_, FlinkSessionJob> {
     /// being stopped, and that this one is stopped is on record by now.
     pub(super) async fn find_cluster_keeping_on(&self, cluster: Cluster<'_>) -> Result<(), Error> {
         let Some(name) = cluster.map(ResourceExt::name_any) else { return Ok(()) };
-        let (client, namespace) = (&self.context.client, self.namespace());
-        let found = read::get::<FlinkDeployment>(client, &namespace, &name).await;
-        if found.map_err(Error::Cluster)?.as_ref().is_none_or(lets_stop) {
+        if self.read_cluster(&name).await?.as_ref().is_none_or(lets_stop) {
             return Ok(());
         }
         Err(Error::ClusterReplaced { name })
+    }
+
+    /// Returns the session cluster as it is now, which the watch may not have shown yet.
+    async fn read_cluster(&self, name: &str) -> Result<Option<FlinkDeployment>, Error> {
+        Ok(read::get(&self.context.client, &self.namespace(), name).await?)
     }
 
     async fn set_session_label(&mut self, cluster: &str) -> Result<(), Error> {
