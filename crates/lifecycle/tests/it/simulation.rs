@@ -31,7 +31,7 @@ use lifecycle::verdict::Validators;
 use lifecycle::world::Trigger;
 use lifecycle::world::{
     Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
-    HaMetadata, Job, JobManager, Pod, PodProblem, Question, Stop, World,
+    HaMetadata, Job, JobManager, Pod, Question, Stop, World,
 };
 use render::Objects;
 use serde_json::json;
@@ -42,8 +42,8 @@ use super::support::phases::store_deployment;
 use super::support::worlds::{
     COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_KEPT, Trial,
     VERTEX, Workers, asked_again, begin_deletion, crashes, fact, image_in, image_of, moody_verdict,
-    newest, oldest, parallelism, phase, recorded, referred_to, show_on_failure, stop_on_record,
-    tell_allocations, tell_pace, without_history,
+    newest, no_such_image, oldest, parallelism, phase, recorded, referred_to, show_on_failure,
+    stop_on_record, tell_allocations, tell_pace, without_history,
 };
 use doubt::{Doubt, asks};
 use upheaval::{Refused, Upheaval, Upheaved};
@@ -52,6 +52,7 @@ use testing::choices::{Choices, another_seed, cases, seeds};
 use testing::scene::assert_names_its_wait;
 
 mod care;
+mod cluster;
 mod exploration;
 mod generated;
 mod happenings;

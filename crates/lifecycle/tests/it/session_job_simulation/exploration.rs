@@ -156,17 +156,6 @@ impl Sim {
             }
         }
     }
-
-    fn meet(&mut self, event: Event<Edit, Fault>) {
-        match event {
-            Event::World => self.tick(),
-            Event::Edit(edit) => self.make(edit),
-            Event::Fault(fault) => {
-                self.note_pause();
-                self.strike(fault);
-            }
-        }
-    }
 }
 
 #[derive(Clone)]
@@ -228,16 +217,12 @@ impl State {
 
     /// Passes that are interrupted by something else than a crash.
     fn interrupted_passes(&self) -> Vec<(Action, Self)> {
-        let Some(faults) = self.left.faults.checked_sub(1).filter(|_| self.is_interrupted) else {
+        if !self.is_interrupted {
             return vec![];
-        };
-        let edits = if self.left.edits > 0 { self.edits } else { &[] };
-        let all = interrupted(&self.sim, &Event::all(edits, self.faults), Sim::meet);
-        let state = |(interruption, sim): (Interruption<Event<Edit, Fault>>, Sim)| {
-            let mut left = Budget { faults, ..self.left };
-            if let Interruption::Paused(_, event) = interruption {
-                left.edits -= event.edits();
-            }
+        }
+        let what = (self.edits, self.faults);
+        let all = interrupted(&self.sim, self.left, what, (Sim::make, Sim::strike));
+        let state = |(interruption, sim, left)| {
             (Action::Interrupted(interruption), Self { sim, left, ..self.clone() })
         };
         all.into_iter().map(state).collect()

@@ -149,17 +149,6 @@ impl Sim {
             }
         }
     }
-
-    fn meet(&mut self, event: Event<Edit, Fault>) {
-        match event {
-            Event::World => self.tick(),
-            Event::Edit(edit) => self.make(edit),
-            Event::Fault(fault) => {
-                self.note_pause();
-                self.strike(fault);
-            }
-        }
-    }
 }
 
 /// What the API server has stored: the resource and its status.
@@ -182,6 +171,21 @@ struct State {
 }
 
 impl State {
+    fn of(sim: Sim, (edits, faults): (&'static [Edit], &'static [Fault]), left: Budget) -> Self {
+        let mut state = Self {
+            sim,
+            stale: None,
+            edits,
+            faults,
+            is_interrupted: false,
+            counts_to: 0,
+            left,
+            quiet: 0,
+        };
+        state.hurry();
+        state
+    }
+
     fn stored(&self) -> Stored {
         (self.sim.resource.clone(), self.sim.status.clone())
     }
@@ -230,16 +234,12 @@ impl State {
 
     /// Passes that are interrupted by something else than a crash.
     fn interrupted_passes(&self) -> Vec<(Action, Self)> {
-        let Some(faults) = self.left.faults.checked_sub(1).filter(|_| self.is_interrupted) else {
+        if !self.is_interrupted {
             return vec![];
-        };
-        let edits = if self.left.edits > 0 { self.edits } else { &[] };
-        let all = interrupted(&self.sim, &Event::all(edits, self.faults), Sim::meet);
-        let state = |(interruption, sim): (Interruption<Event<Edit, Fault>>, Sim)| {
-            let mut left = Budget { faults, ..self.left };
-            if let Interruption::Paused(_, event) = interruption {
-                left.edits -= event.edits();
-            }
+        }
+        let what = (self.edits, self.faults);
+        let all = interrupted(&self.sim, self.left, what, (Sim::make, Sim::strike));
+        let state = |(interruption, sim, left)| {
             (Action::Interrupted(interruption), Self { sim, left, ..self.clone() })
         };
         all.into_iter().map(state).collect()
@@ -546,18 +546,7 @@ fn start(sim: Sim, (edits, faults): (&'static [Edit], &'static [Fault]), left: B
     let mut sim = sim.without_trial();
     sim.settle();
     sim.checkpoint();
-    let mut start = State {
-        sim,
-        stale: None,
-        edits,
-        faults,
-        is_interrupted: false,
-        counts_to: 0,
-        left,
-        quiet: 0,
-    };
-    start.hurry();
-    start
+    State::of(sim, (edits, faults), left)
 }
 
 /// A failing spec is rolled back to the stable one, whatever happens in between.
@@ -575,17 +564,8 @@ fn every_way_through_a_rollback_keeps_the_laws() {
         sim.checkpoint();
         sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
         let left = Budget::read_or(budget);
-        let mut start = State {
-            sim,
-            stale: None,
-            edits,
-            faults,
-            is_interrupted: false,
-            counts_to: 4,
-            left,
-            quiet: 0,
-        };
-        start.hurry();
+        let mut start = State::of(sim, (edits, faults), left);
+        start.counts_to = 4;
         exploration::explore(&format!("rollback, {mode}"), start);
     }
 }
@@ -603,17 +583,8 @@ fn every_way_through_a_rollback_beside_the_java_operator_keeps_the_laws() {
         sim.checkpoint();
         sim.edit(|r| r.spec.image = Some(BROKEN_IMAGE.to_owned()));
         let left = Budget::read_or("1,1,0");
-        let mut start = State {
-            sim,
-            stale: None,
-            edits,
-            faults,
-            is_interrupted: false,
-            counts_to: 4,
-            left,
-            quiet: 0,
-        };
-        start.hurry();
+        let mut start = State::of(sim, (edits, faults), left);
+        start.counts_to = 4;
         exploration::explore(&format!("rollback beside Java, {name}"), start);
     }
 }

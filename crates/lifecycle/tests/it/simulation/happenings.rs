@@ -86,7 +86,7 @@ impl Sim {
         let is_kept = |workers: &Workers| !workers.fact.is_deleting;
         !self.is_standalone()
             || self.workers.as_ref().is_some_and(is_kept) && self.standby.workers_end_in.is_none()
-            || self.standby.runs_job() && self.standby.has_task_manager()
+            || self.standby.has_slots()
     }
 
     /// Whether TaskManagers of the Deployment are there.
@@ -115,7 +115,7 @@ impl Sim {
         {
             job.state = JobStatusState::Failed;
             self.ha.remove(&job.id);
-            if self.standby.runs_job() {
+            if self.standby.runs_job {
                 // Without a Deployment of it, nobody is asked for its checkpoints.
                 self.doubt.hide();
             }

@@ -38,13 +38,9 @@ impl StandingPod {
     }
 
     fn seen(&self) -> PreflightPod {
-        let problem = || PodProblem {
-            reason: "ImagePullBackOff".to_owned(),
-            message: "[flink-main-container] no such image".to_owned(),
-        };
         let state = match () {
             () if self.known.ending_since.is_some() => PreflightState::Over,
-            () if self.is_broken => PreflightState::Troubled(problem()),
+            () if self.is_broken => PreflightState::Troubled(no_such_image()),
             () if self.is_ready() => PreflightState::Passed,
             () => PreflightState::Pending,
         };
@@ -69,7 +65,7 @@ pub(super) struct Standby {
     /// Seconds after which a lock that is not renewed may be taken.
     pub(super) lease: i64,
     /// Whether the job is that of the JobManager which stands by, or stood by until its Deployment was created.
-    runs_job: bool,
+    pub(super) runs_job: bool,
     /// Whether that job started when there were TaskManagers of the old cluster.
     is_on_old: bool,
     /// Seconds until the TaskManagers of a Deployment without replicas are gone.
@@ -124,8 +120,13 @@ impl Standby {
         self.pods.iter().any(|pod| pod.known.is_job_manager && is_it(pod))
     }
 
-    pub(super) fn has_task_manager(&self) -> bool {
-        self.pods.iter().any(|pod| !pod.known.is_job_manager && pod.is_ready())
+    fn has_task_manager(&self, is_it: impl Fn(&StandingPod) -> bool) -> bool {
+        self.pods.iter().any(|pod| !pod.known.is_job_manager && is_it(pod))
+    }
+
+    /// Whether its job runs and has slots.
+    pub(super) fn has_slots(&self) -> bool {
+        self.runs_job && self.has_task_manager(StandingPod::is_ready)
     }
 
     /// Whether the JobManager of the Deployment may run its job and keep its checkpoints.
@@ -140,10 +141,6 @@ impl Standby {
             Holder::Deployed => !self.runs_job,
             Holder::Operator | Holder::Nobody => false,
         }
-    }
-
-    pub(super) fn runs_job(&self) -> bool {
-        self.runs_job
     }
 
     /// Asks pods to end: JobManagers first.
@@ -340,12 +337,13 @@ impl Sim {
             self.job.take_if(|job| !job.state.is_globally_terminal());
         }
         let age = self.now.duration_since(self.standby.renewed).as_secs();
-        let is_free = self.standby.holder == Holder::Nobody || age > self.standby.lease;
-        if is_free && self.standby.holder != Holder::Nobody {
-            // Nobody released it: what its new holder does is not what the operator recorded.
+        let (is_released, has_expired) =
+            (self.standby.holder == Holder::Nobody, age > self.standby.lease);
+        if has_expired && !is_released {
+            // What its new holder does is not what the operator recorded.
             self.doubt.hide();
         }
-        if is_free {
+        if is_released || has_expired {
             let is_first = self.now.as_second() % 2 == 0;
             match (self.is_up(), standby) {
                 (true, true) if is_first => self.lead_as_deployed(),
@@ -388,25 +386,21 @@ impl Sim {
                 pod.ends_in = pod.ends_in.map(|seconds| seconds.saturating_sub(1));
             }
         }
-        let had = [true, false].map(|role| self.has_standby_of(role));
+        let any = |_: &StandingPod| true;
+        let had_job_manager = self.standby.has_job_manager(any);
+        let had_task_manager = self.standby.has_task_manager(any);
         self.standby.pods.retain(|pod| pod.ends_in != Some(0));
-        let [is_lost, are_task_managers_lost] =
-            [(true, had[0]), (false, had[1])].map(|(role, had)| had && !self.has_standby_of(role));
-        if is_lost {
+        if had_job_manager && !self.standby.has_job_manager(any) {
             self.end_standby_job();
         }
-        if are_task_managers_lost && self.standby.runs_job {
+        if had_task_manager && !self.standby.has_task_manager(any) && self.standby.runs_job {
             self.fail_job();
         }
     }
 
-    fn has_standby_of(&self, is_job_manager: bool) -> bool {
-        self.standby.pods.iter().any(|pod| pod.known.is_job_manager == is_job_manager)
-    }
-
     /// A node takes the pods that stand by with it.
     pub(super) fn lose_standby(&mut self) {
-        self.standby.end(self.now, |pod| !pod.is_handed_over);
+        self.standby.remove_trial(self.now);
     }
 }
 

@@ -3,6 +3,7 @@
 use lifecycle::plan::{PlanOf, Step};
 use lifecycle::resource::JobResource;
 use testing::choices::Choices;
+use testing::exploration::Budget;
 
 use super::worlds::Logged;
 use crate::simulation::upheaval::Upheaved;
@@ -169,20 +170,6 @@ pub(crate) enum Event<E, F> {
     Fault(F),
 }
 
-impl<E: Copy, F: Copy> Event<E, F> {
-    /// Returns the events to choose from.
-    pub(crate) fn all(edits: &[E], faults: &[F]) -> Vec<Self> {
-        let edits = edits.iter().map(|edit| Self::Edit(*edit));
-        let faults = faults.iter().map(|fault| Self::Fault(*fault));
-        [Self::World].into_iter().chain(edits).chain(faults).collect()
-    }
-
-    /// Returns how many edits it is.
-    pub(crate) fn edits(self) -> u8 {
-        u8::from(matches!(self, Self::Edit(_)))
-    }
-}
-
 /// How a pass is interrupted, at one of its steps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Interruption<E> {
@@ -194,28 +181,48 @@ pub(crate) enum Interruption<E> {
     Late(usize, u64),
 }
 
-/// Returns what comes of each interruption of the next pass.
-pub(crate) fn interrupted<K: JobResource, S: Operated<K> + Clone, E: Copy>(
+/// An interrupted pass of a search, what comes of it, and what may still happen.
+pub(crate) type Interrupted<S, E, F> = (Interruption<Event<E, F>>, S, Budget);
+
+/// Returns what comes of each interruption of the next pass. One counts as a fault, with all that happens in a pause.
+pub(crate) fn interrupted<K: JobResource, S: Operated<K> + Clone, E: Copy, F: Copy>(
     sim: &S,
-    events: &[E],
-    meet: impl Fn(&mut S, E),
-) -> Vec<(Interruption<E>, S)> {
+    left: Budget,
+    (edits, faults): (&[E], &[F]),
+    (make, strike): (impl Fn(&mut S, E), impl Fn(&mut S, F)),
+) -> Vec<Interrupted<S, E, F>> {
+    let Some(left) = left.faults.checked_sub(1).map(|faults| Budget { faults, ..left }) else {
+        return vec![];
+    };
+    let edits = edits.iter().filter(|_| left.edits > 0).map(|edit| Event::Edit(*edit));
+    let faults = faults.iter().map(|fault| Event::Fault(*fault));
+    let events: Vec<Event<E, F>> = [Event::World].into_iter().chain(edits).chain(faults).collect();
     let mut all = Vec::new();
     for at in 0..=sim.clone().plan().steps.len() {
         let paused = events.iter().map(|event| Interruption::Paused(at, *event));
         let late = [1, 3].map(|passes| Interruption::Late(at, passes));
         for interruption in paused.chain([Interruption::Unanswered(at)]).chain(late) {
-            let mut sim = sim.clone();
+            let (mut sim, mut left) = (sim.clone(), left);
             sim.interrupted_pass(|sim, index, _| match interruption {
                 _ if index != at => Next::GoOn,
                 Interruption::Paused(_, event) => {
-                    meet(sim, event);
+                    match event {
+                        Event::World => sim.go_on(),
+                        Event::Edit(edit) => {
+                            make(sim, edit);
+                            left.edits -= 1;
+                        }
+                        Event::Fault(fault) => {
+                            sim.note_pause();
+                            strike(sim, fault);
+                        }
+                    }
                     Next::GoOn
                 }
                 Interruption::Unanswered(_) => Next::Unanswered,
                 Interruption::Late(_, passes) => Next::Late(passes),
             });
-            all.push((interruption, sim));
+            all.push((interruption, sim, left));
         }
     }
     all

@@ -178,13 +178,20 @@ impl Trial {
         if self.done_in > 0 {
             return;
         }
-        let broken = PodProblem {
-            reason: "ImagePullBackOff".to_owned(),
-            message: "[flink-main-container] no such image".to_owned(),
+        let end = if self.is_broken {
+            PreflightState::Troubled(no_such_image())
+        } else {
+            PreflightState::Passed
         };
-        let end =
-            if self.is_broken { PreflightState::Troubled(broken) } else { PreflightState::Passed };
         self.pods.iter_mut().for_each(|pod| pod.state = end.clone());
+    }
+}
+
+/// Why a pod with [`crate::simulation::BROKEN_IMAGE`] does not start.
+pub(crate) fn no_such_image() -> PodProblem {
+    PodProblem {
+        reason: "ImagePullBackOff".to_owned(),
+        message: "[flink-main-container] no such image".to_owned(),
     }
 }
 
