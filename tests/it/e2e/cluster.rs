@@ -5,7 +5,7 @@
 
 mod life;
 mod nodes;
-mod output;
+pub(crate) mod output;
 pub(crate) mod pods;
 mod resources;
 mod rest;

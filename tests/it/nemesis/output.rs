@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::e2e::cluster::output::committed;
+
 /// Highest sequence of each key.
 pub(super) type Marks = BTreeMap<u64, u64>;
 
@@ -36,11 +38,8 @@ impl Output {
     /// Reads what was committed since the last time. Returns what was there before.
     pub(super) fn look(&mut self) -> Vec<Again> {
         let mut again = Vec::new();
-        let buckets = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let files = buckets.flat_map(|bucket| fs::read_dir(bucket.path()).into_iter().flatten());
-        for file in files.flatten().map(|file| file.path()) {
-            let is_committed = file.file_name().unwrap().to_string_lossy().starts_with("part-");
-            if !is_committed || self.files.contains(&file) {
+        for file in committed(&self.folder) {
+            if self.files.contains(&file) {
                 continue;
             }
             // It is read the next time if it cannot be read now.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
@@ -12,6 +12,16 @@ use crate::support::program::other;
 
 /// Folder of the job's output, below the test's data.
 const OUTPUT: &str = "output";
+
+/// Returns the committed files in the folder of an output.
+pub(crate) fn committed(output: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let buckets = fs::read_dir(output).into_iter().flatten().flatten();
+    let files = buckets.flat_map(|bucket| fs::read_dir(bucket.path()).into_iter().flatten());
+    let is_committed = |file: &PathBuf| {
+        file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("part-"))
+    };
+    files.map(|file| file.unwrap().path()).filter(is_committed)
+}
 
 impl Cluster {
     /// Returns the number of committed records; the job may be running.
@@ -26,12 +36,8 @@ impl Cluster {
 
     /// Returns the content of each committed file.
     fn files_in(&self, output: &str) -> impl Iterator<Item = String> {
-        let buckets = fs::read_dir(self.data.join(output)).into_iter().flatten().flatten();
-        let files = buckets.flat_map(|bucket| fs::read_dir(bucket.path()).into_iter().flatten());
-        files.map(Result::unwrap).filter_map(|file| {
-            let is_committed = file.file_name().to_string_lossy().starts_with("part-");
-            is_committed.then(|| fs::read_to_string(file.path()).unwrap_or_default())
-        })
+        let files = committed(&self.data.join(output));
+        files.map(|file| fs::read_to_string(file).unwrap_or_default())
     }
 
     /// Counts each sequence of each key.
