@@ -5,5 +5,5 @@
 //! ones. The test that asks the real thing needs a cluster; with `UPDATE_EXPECT=1` it writes the file.
 
 mod api_server;
-mod flink;
+pub(crate) mod flink;
 mod script;

@@ -140,7 +140,7 @@ async fn a_savepoint_that_a_jobs_statistics_name_last_goes_after_the_next_checkp
             job.checkpoints_by_itself = is_checkpointing;
             if !is_checkpointing {
                 job.forget();
-                job.restore(1000, PATH, 0);
+                job.restore("SAVEPOINT", 1000, PATH, 0);
             }
         });
     };

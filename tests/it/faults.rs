@@ -4,6 +4,7 @@
 //! them fail. [`world`] plays the Flink clusters. The tests share a control plane, except those that stop or restore
 //! it. See `tests/cluster.sh`.
 
+mod conformance;
 mod end_state;
 mod ground;
 mod hot;
@@ -91,6 +92,12 @@ fn a_job_that_nobody_saw_may_be_lost() {
 #[ignore = "needs a control plane"]
 fn everything_settles_after_any_trouble() {
     run(weather::everything_settles());
+}
+
+#[test]
+#[ignore = "needs a control plane"]
+fn metadata_is_kept_as_by_flink() {
+    run(conformance::metadata_is_kept_as_by_flink());
 }
 
 #[test]

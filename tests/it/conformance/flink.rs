@@ -1,8 +1,8 @@
 //! The fake Flink of the tests, and the real one in two versions, as processes of this machine.
 
-mod metadata;
+pub(crate) mod metadata;
 mod real;
-mod script;
+pub(crate) mod script;
 
 use expect_test::expect_file;
 
@@ -17,8 +17,8 @@ use script::{World, differences, run};
 
 const SCRIPTS: &str = include_str!("flink.script");
 /// Scripts for a cluster that keeps HA metadata in ConfigMaps.
-const METADATA: &str = include_str!("metadata.script");
-const METADATA_OF_1_20: &str = include_str!("metadata-1.20.txt");
+pub(crate) const METADATA: &str = include_str!("metadata.script");
+pub(crate) const METADATA_OF_1_20: &str = include_str!("metadata-1.20.txt");
 /// All answers of Flink 1.20. Of 2.3 only those are on record that differ.
 const OF_1_20: &str = include_str!("flink-1.20.txt");
 
@@ -109,7 +109,6 @@ async fn answers_with_metadata(version: &str) -> String {
     let server = Server::without_definitions(&namespace).await;
     let maps = Maps {
         client: server.client.clone(),
-        kubeconfig: std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG").unwrap(),
         namespace: server.namespace.clone(),
         cluster: "available".to_owned(),
     };

@@ -236,7 +236,7 @@ pub(super) fn plain(text: &str) -> String {
 
 /// Patterns and their placeholders: `x` is a hex digit, `9` a digit, `*` any number of digits; other characters match
 /// themselves. The longest come first.
-const PATTERNS: [(&str, &str); 9] = [
+const PATTERNS: [(&str, &str); 10] = [
     ("checkpointID-*", "checkpointID-NUMBER"),
     ("savepoint-xxxxxx-xxxxxxxxxxxx", "savepoint-PATH"),
     ("manual-xxxxxxxx-", "manual-UID-"),
@@ -246,6 +246,7 @@ const PATTERNS: [(&str, &str); 9] = [
     ("9999999999999", "MILLIS"),
     ("chk-*", "chk-NUMBER"),
     ("checkpointId\": *", "checkpointId\": NUMBER"),
+    ("counter\": \"*", "counter\": \"NUMBER"),
 ];
 
 /// Returns the length of the text that the pattern matches at the beginning.

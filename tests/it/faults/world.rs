@@ -39,19 +39,23 @@ type Key = String;
 struct Process {
     /// Uid of its Deployment.
     uid: String,
-    is_highly_available: bool,
-    is_session: bool,
-    is_flink_2: bool,
-    /// IP address of its pod.
-    ip: String,
-    /// Id and graph of its job.
-    job: (String, String),
+    config: Arc<flink::Config>,
+    /// Whether it has led since it started.
+    has_led: bool,
 }
 
 /// Content of a job's ConfigMap.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct InMap {
+    /// Number of the newest checkpoint.
     checkpoint: Option<i64>,
+    /// Number of the next one.
+    counter: Option<i64>,
+}
+
+impl InMap {
+    /// Whatever an earlier process has left there.
+    const UNSEEN: Self = Self { checkpoint: None, counter: Some(-1) };
 }
 
 /// What Flink keeps of a job outside its JobManager.
@@ -61,6 +65,8 @@ struct Kept {
     checkpoint: Option<(String, i64)>,
     /// The job's result: it is not run again under its id.
     result: Option<Job>,
+    /// Whether it ended under a JobManager that had lost the lock. That one cannot remove its graph or store a result.
+    has_ended_unled: bool,
     /// Content of the job's ConfigMap; `None` if there is none.
     in_map: Option<InMap>,
 }
@@ -211,8 +217,19 @@ impl World {
         self.state().slow.insert(namespace.to_owned(), takes);
     }
 
+    /// Lets JobManagers, or the operator, contend for the lock of a cluster.
+    pub(super) fn contend(&self, namespace: &str, name: &str) {
+        self.state().contended.insert(format!("{namespace}/{name}"));
+    }
+
+    /// Brings a cluster's HA metadata up to date, as Flink does before it answers.
+    pub(super) async fn keep_metadata(&self, namespace: &str, name: &str) {
+        metadata::keep_of(self, &format!("{namespace}/{name}")).await;
+    }
+
     /// Crashes a cluster's JobManager, which its kubelet starts again.
     pub(super) async fn crash_job_manager(&self, namespace: &str, name: &str) {
+        self.keep_metadata(namespace, name).await;
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
         kubelet::restart(self, &deployments.get(name).await.unwrap()).await;
     }

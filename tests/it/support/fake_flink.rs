@@ -1,7 +1,8 @@
 //! A fake Flink cluster: its REST API over stateful jobs, on a port of 127.0.0.1.
 //!
 //! It answers as Flink does, texts included; the scripts of `conformance` hold both to the same answers. One server
-//! plays many clusters, distinguished by the `Host` header `<id>-rest.<namespace>`; a plain address is the cluster "".
+//! plays many clusters, distinguished by the `Host` header `<id>-rest.<namespace>`; a plain address is the cluster "",
+//! unless it is that of one cluster.
 //! Requests drive the clock: each one moves every job on by one step, so that tests neither sleep nor race.
 
 mod gates;
@@ -26,6 +27,7 @@ use gates::Gates;
 pub(crate) use job::{Job, READ_RECORDS, Snapshot};
 pub(crate) use ledger::Submission;
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use super::patience::DEADLINES;
 
@@ -66,10 +68,11 @@ pub(crate) type Metrics = BTreeMap<String, f64>;
 
 /// State of one cluster.
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Cluster {
     pub(crate) jobs: BTreeMap<String, Job>,
     /// Uploaded jars by id.
-    jars: BTreeMap<String, usize>,
+    pub(crate) jars: BTreeMap<String, usize>,
     /// Paths of deleted savepoints.
     disposed: BTreeSet<String>,
     /// Job and trigger ids of operations whose job did not exist.
@@ -85,8 +88,14 @@ pub(crate) struct Cluster {
     pub(crate) slots: Option<u64>,
     /// Whether it answers as Flink 2.3, and not as 1.20.
     pub(crate) is_2_3: bool,
-    /// Whether no JobManager runs.
+    /// Whether no JobManager leads.
     pub(crate) is_down: bool,
+    /// Whether that is because it has lost the lock.
+    is_deposed: bool,
+    /// Whether jobs that HA metadata brings back take checkpoints only when told to.
+    pub(crate) only_told_checkpoints: bool,
+    /// Newest checkpoints in HA metadata, by job. A job that is submitted again under its id continues from there.
+    pub(crate) in_metadata: BTreeMap<String, (String, i64)>,
     /// Numbers of the snapshots that former JobManagers left in the store, by path.
     pub(crate) stored: BTreeMap<String, i64>,
     /// Every start of a job, in order.
@@ -157,11 +166,19 @@ impl Cluster {
     /// Takes the JobManager down along with what it held in memory, and returns its jobs.
     pub(crate) fn go_down(&mut self) -> BTreeMap<String, Job> {
         self.take_stock();
-        self.is_down = true;
+        (self.is_down, self.is_deposed) = (true, false);
         self.jars.clear();
         self.orphans.clear();
         self.disposals.clear();
         std::mem::take(&mut self.jobs)
+    }
+
+    /// Lets the JobManager lose the lock, and returns its jobs, which are suspended.
+    pub(crate) fn lose_leader(&mut self) -> BTreeMap<String, Job> {
+        self.take_stock();
+        (self.is_down, self.is_deposed) = (true, true);
+        self.jobs.values_mut().for_each(Job::lose_leader);
+        self.jobs.clone()
     }
 
     /// Lets another JobManager take over: what was only in memory is lost.
@@ -216,28 +233,22 @@ struct World {
 pub(crate) struct FakeFlink {
     address: String,
     world: Arc<Mutex<World>>,
-    server: tokio::task::JoinHandle<()>,
+    servers: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Drop for FakeFlink {
     fn drop(&mut self) {
-        self.server.abort();
+        for server in self.servers.lock().unwrap().drain(..) {
+            server.abort();
+        }
     }
 }
 
 impl FakeFlink {
     pub(crate) async fn start() -> Self {
         let world = Arc::new(Mutex::new(World { now: 1_750_000_000_000, ..World::default() }));
-        let shared = Arc::clone(&world);
-        let router = axum::Router::new()
-            .fallback(move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
-                answer(Arc::clone(&shared), method, uri, headers, body)
-            })
-            .layer(axum::extract::DefaultBodyLimit::disable());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { address, world, server }
+        let (address, server) = serve(&world, None).await;
+        Self { address, world, servers: Mutex::new(vec![server]) }
     }
 
     /// Switches to the wall clock, so that an operator outside can compare times with its own.
@@ -263,6 +274,13 @@ impl FakeFlink {
     /// Returns a client of the cluster "".
     pub(crate) fn client(&self) -> Client {
         Client::at(&self.base_url(), DEADLINES).unwrap()
+    }
+
+    /// Returns a client of one cluster, at an address of its own.
+    pub(crate) async fn client_of(&self, namespace: &str, id: &str) -> Client {
+        let (address, server) = serve(&self.world, Some(format!("{id}-rest.{namespace}"))).await;
+        self.servers.lock().unwrap().push(server);
+        Client::at(&format!("http://{address}"), DEADLINES).unwrap()
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
@@ -379,7 +397,7 @@ impl World {
             return rest::no_leader();
         };
         if cluster.is_down {
-            return rest::no_leader();
+            return if cluster.is_deposed { rest::deposed() } else { rest::no_leader() };
         }
         cluster.step(now);
         cluster.take_stock();
@@ -396,15 +414,31 @@ fn key_of(host: &str) -> String {
     }
 }
 
+/// Serves all clusters, or the one that `host` stands for.
+async fn serve(world: &Arc<Mutex<World>>, host: Option<String>) -> (String, JoinHandle<()>) {
+    let world = Arc::clone(world);
+    let router = axum::Router::new()
+        .fallback(move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
+            let named = headers.get("host").and_then(|host| host.to_str().ok());
+            let host = host.clone().unwrap_or_else(|| named.unwrap_or_default().to_owned());
+            answer(Arc::clone(&world), host, method, uri, headers, body)
+        })
+        .layer(axum::extract::DefaultBodyLimit::disable());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (address, server)
+}
+
 async fn answer(
     world: Arc<Mutex<World>>,
+    host: String,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     let request = format!("{method} {uri}");
-    let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
     let fault = {
         let mut world = world.lock().unwrap();
         world.requests.push(request.clone());
@@ -432,11 +466,11 @@ async fn answer(
         // Flink itself sets no cookie, but a JobManager also runs other people's code.
         return response.header("set-cookie", "of=flink").body(Body::from(text)).unwrap();
     }
-    let waits = |at| world.lock().unwrap().waits(host, at, &method, &uri, &body);
+    let waits = |at| world.lock().unwrap().waits(&host, at, &method, &uri, &body);
     while waits("main") {
         tokio::time::sleep(AGAIN).await;
     }
-    let (status, text) = world.lock().unwrap().handle(host, &method, &uri, &headers, &body);
+    let (status, text) = world.lock().unwrap().handle(&host, &method, &uri, &headers, &body);
     // Another submission of the same job is refused at once.
     while status.is_success() && waits("graph") {
         tokio::time::sleep(AGAIN).await;

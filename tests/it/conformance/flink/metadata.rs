@@ -20,11 +20,10 @@ const LEADER: &str = "org.apache.flink.k8s.leader.";
 const GRAPHS: [&str; 2] = ["jobGraph-", "executionPlan-"];
 
 /// The ConfigMaps of a cluster.
-pub(super) struct Maps {
-    pub(super) client: Client,
-    pub(super) kubeconfig: String,
-    pub(super) namespace: String,
-    pub(super) cluster: String,
+pub(crate) struct Maps {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    pub(crate) cluster: String,
 }
 
 /// Whether [`Maps::carry_out`] knows the call of a line, so that it does not go to Flink's REST API.
@@ -88,10 +87,8 @@ impl Maps {
                 !all.iter().any(|map| map.name_any().contains(job))
                     && !leaders.iter().any(|key| key.ends_with(job))
             }
-            ["unkept", job] => {
-                let keys = keys(&format!("{job}-config-map"));
-                !keys.iter().any(|key| key.starts_with("checkpointID-"))
-            }
+            // Neither its checkpoints nor the number of the next one.
+            ["unkept", job] => keys(&format!("{job}-config-map")).is_empty(),
             // By its dispatcher, its resource manager and its REST server.
             ["led"] => {
                 leaders.iter().filter(|key| key.starts_with(LEADER)).count() >= 3

@@ -8,9 +8,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use clients::flink::Client;
+use futures::future::LocalBoxFuture;
+use tokio::time::sleep;
 
 use super::metadata::Maps;
-use super::script::World;
+use super::script::{AGAIN, World};
 use crate::support::patience::DEADLINES;
 use crate::support::program::other;
 
@@ -91,12 +93,13 @@ impl Real {
             ("rest.port", port.to_string()),
         ];
         if let Some(maps) = &real.maps {
+            let kubeconfig = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG").unwrap();
             own.extend([
                 ("high-availability.type", "kubernetes".to_owned()),
                 ("high-availability.storageDir", real.url("ha")),
                 ("kubernetes.cluster-id", maps.cluster.clone()),
                 ("kubernetes.namespace", maps.namespace.clone()),
-                ("kubernetes.config.file", maps.kubeconfig.clone()),
+                ("kubernetes.config.file", kubeconfig),
             ]);
         }
         let options = OPTIONS.iter().map(|(key, value)| (*key, (*value).to_owned())).chain(own);
@@ -142,6 +145,13 @@ impl Real {
             drop(process.kill());
             drop(process.wait());
         }
+    }
+
+    /// Whether the results of jobs that have ended are still there.
+    fn is_cleaning_up(&self) -> bool {
+        let results = self.folder.join("ha/job-result-store/available");
+        let results = fs::read_dir(results).into_iter().flatten().flatten();
+        results.map(|it| it.file_name()).any(|it| it.to_string_lossy().contains("_DIRTY"))
     }
 
     fn url(&self, folder: &str) -> String {
@@ -193,9 +203,15 @@ impl World for Real {
         self.maps.as_ref()
     }
 
-    fn crash(&self) {
-        self.kill(JOB_MANAGER);
-        self.run(JOB_MANAGER);
+    fn crash(&self) -> LocalBoxFuture<'_, ()> {
+        Box::pin(async {
+            // The next process would not accept an id again of which the clean-up is not done.
+            while self.is_cleaning_up() {
+                sleep(AGAIN).await;
+            }
+            self.kill(JOB_MANAGER);
+            self.run(JOB_MANAGER);
+        })
     }
 }
 

@@ -21,6 +21,7 @@ use clients::flink::savepoints::{
     DisposalStatus, SavepointRequest, SavepointStatus, StopOutcome, StopRequest,
 };
 use clients::flink::{Client, Error, new_trigger_id};
+use futures::future::LocalBoxFuture;
 use regex::Regex;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -29,7 +30,7 @@ use super::metadata::{self, Maps};
 use crate::support::patience::PATIENCE;
 
 /// Pause before Flink is asked again for what takes its time.
-pub(super) const AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 /// Records that a job has before it ends, one every 10 ms.
 const MANY: &str = "1000000000";
 
@@ -40,7 +41,7 @@ const FAILS: &str = concat!(
 );
 
 /// A session cluster in which a script runs.
-pub(super) trait World {
+pub(crate) trait World {
     fn client(&self) -> Client;
     /// Returns the jar of the scripted job.
     fn jar(&self) -> Vec<u8>;
@@ -59,8 +60,13 @@ pub(super) trait World {
     }
 
     /// Kills the JobManager, and starts another one.
-    fn crash(&self) {
+    fn crash(&self) -> LocalBoxFuture<'_, ()> {
         unimplemented!("only with HA metadata")
+    }
+
+    /// Waits until all is written that Flink writes before it answers.
+    fn settle(&self) -> LocalBoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -77,7 +83,7 @@ pub(super) fn parse(text: &str) -> Vec<(&str, Vec<&str>)> {
 }
 
 /// Runs all scripts, and returns each line with its result.
-pub(super) async fn run(world: &dyn World, text: &str) -> String {
+pub(crate) async fn run(world: &dyn World, text: &str) -> String {
     let client = world.client();
     wait_for_slots(&client).await;
     let jar = client.upload_jar("scripted.jar", Bytes::from(world.jar())).await.unwrap();
@@ -101,7 +107,7 @@ pub(super) async fn run(world: &dyn World, text: &str) -> String {
 }
 
 /// Returns those answers that are not the ones of another version.
-pub(super) fn differences(other: &str, answers: &str) -> String {
+pub(crate) fn differences(other: &str, answers: &str) -> String {
     let (others, answers) = (blocks(other), blocks(answers));
     assert_eq!(others.len(), answers.len(), "both have the same scripts");
     let differing = answers.iter().zip(&others).filter(|(one, other)| one != other);
@@ -174,13 +180,14 @@ impl<'a> Stage<'a> {
                 return String::new();
             }
             "crash" => {
-                self.world.crash();
+                self.world.crash().await;
                 wait_for_slots(self.client).await;
                 return String::new();
             }
             "metadata" | "hold" | "release" | "until" if metadata::is_about(line) => {
                 let words: Vec<String> = line.split(' ').map(|word| self.fill_in(word)).collect();
                 let maps = self.world.maps().expect("a cluster with HA metadata");
+                self.world.settle().await;
                 let answer = maps.carry_out(&words).await;
                 if rest == "led" {
                     wait_for_slots(self.client).await;
@@ -230,6 +237,7 @@ impl<'a> Stage<'a> {
             (r"file:\S*?/checkpoints/", "CHECKPOINTS/"),
             (FAILS, "CheckpointException: a task fails, or the job does"),
             (r"triggering task .* \(1/1\)", "triggering task TASK"),
+            (r"RecipientUnreachableException: .*", "RecipientUnreachableException"),
         ] {
             text = Regex::new(&format!("(?m){pattern}"))
                 .unwrap()
@@ -424,7 +432,11 @@ impl Call {
                     }
                     is_replaced.then(String::new)
                 }
-                "deposed" => client.jobs_overview().await.is_err().then(String::new),
+                // What comes of it is told, and not whether it is asked again.
+                "deposed" => {
+                    let answer = client.without_retries().jobs_overview().await;
+                    answer.err().map(|error| show_error(&error))
+                }
                 state => {
                     let overview = client.jobs_overview().await?;
                     let found = overview.find(job).filter(|found| match state {

@@ -9,7 +9,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
 use super::metadata::{graphs, has_checkpoint_in_map, keep_of, lead, read, write_graph};
-use super::{Process, World};
+use super::{InMap, Process, State, World};
 use crate::support::fake_flink::{Cluster, Job, Start};
 
 /// Value that the operator writes if HA metadata must be used.
@@ -18,6 +18,7 @@ const LAST_STATE: &str = "KUBERNETES_OPERATOR_LAST_STATE";
 const GRAPH_KEYS: [&str; 3] = ["parallelism.", "pipeline.", "$internal.application."];
 
 /// The configuration that a JobManager is started with.
+#[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts of a configuration")]
 pub(super) struct Config {
     values: BTreeMap<String, String>,
@@ -113,13 +114,14 @@ pub(super) async fn start(world: &World, key: &str, config: &Config) {
     if config.is_highly_available {
         from_metadata = has_checkpoint_in_map(world, key, &job_id).await;
         run_stored_graphs(world, key, config).await;
-        lead(world, key, &config.ip).await;
+        lead(world, key, config).await;
     }
     let kept = {
         let mut state = world.state();
         let kept = state.kept.entry((key.to_owned(), job_id.clone())).or_default();
         // Another client may have deleted the ConfigMap meanwhile.
         kept.in_map = None;
+        kept.has_ended_unled = false;
         kept.clone()
     };
     let now = world.flink.now();
@@ -156,28 +158,36 @@ fn inherit_state(world: &World, key: &str, config: &Config) {
 /// Continues the previous JobManager's jobs if HA metadata has them.
 async fn start_session(world: &World, key: &str, config: &Config) {
     let graphs =
-        if config.is_highly_available { graphs(world, key).await } else { BTreeMap::new() };
+        if config.is_highly_available { graphs(world, key, config).await } else { BTreeMap::new() };
     let mut found = Vec::new();
     for id in graphs.into_keys() {
         let has_checkpoint = has_checkpoint_in_map(world, key, &id).await;
         let mut state = world.state();
         let kept = state.kept.entry((key.to_owned(), id.clone())).or_default();
-        kept.in_map = None;
+        kept.in_map = Some(InMap::UNSEEN);
+        kept.has_ended_unled = false;
         let checkpoint = kept.checkpoint.clone().filter(|_| has_checkpoint);
         found.push((id, kept.result.clone(), checkpoint));
+    }
+    if config.is_highly_available {
+        lead(world, key, config).await;
     }
     let now = world.flink.now();
     world.flink.with(key, |cluster| {
         cluster.is_down = false;
+        // Flink 1 lists those that it has suspended itself.
+        cluster.jobs.retain(|_, job| !config.is_flink_2 || !job.is_suspended());
         for (id, result, restored) in found {
             if let Some(job) = result {
                 cluster.jobs.insert(id, job);
                 continue;
             }
             cluster.submit(&id, restored.as_ref().map(|(path, _)| &**path));
+            cluster.in_metadata.remove(&id);
             let mut job = Job::submitted(&id, now);
+            job.checkpoints_by_itself = !cluster.only_told_checkpoints;
             if let Some((path, number)) = &restored {
-                job.restore(*number, path, now);
+                job.restore("CHECKPOINT", *number, path, now);
             }
             cluster.starts.push(Start { job_id: id.clone(), restored });
             cluster.jobs.insert(id, job);
@@ -188,7 +198,7 @@ async fn start_session(world: &World, key: &str, config: &Config) {
 /// Runs the graph that is stored, as Flink does whatever the new spec says. It must be the new one.
 async fn run_stored_graphs(world: &World, key: &str, config: &Config) {
     let (job_id, new) = (config.job_id(), config.graph());
-    for (id, graph) in graphs(world, key).await {
+    for (id, graph) in graphs(world, key, config).await {
         let has_ended = world
             .state()
             .kept
@@ -201,7 +211,7 @@ async fn run_stored_graphs(world: &World, key: &str, config: &Config) {
                 .broke(key, format!("`{graph}` runs by its stored graph, and the spec is `{new}`"));
         }
     }
-    write_graph(world, key, &job_id, &new).await;
+    write_graph(world, key, config, &new).await;
 }
 
 /// Starts the job as configured; returns the law that this breaks.
@@ -214,6 +224,7 @@ fn submit(
 ) -> Option<String> {
     let newest = cluster.newest_state();
     let mut job = Job::submitted(job_id, now);
+    let is_from_metadata = from_metadata.is_some();
     let mut law = None;
     let restored = match (from_metadata, config.path()) {
         (Some(checkpoint), _) => Some(checkpoint),
@@ -230,7 +241,8 @@ fn submit(
         }
     };
     if let Some((path, number)) = &restored {
-        job.restore(*number, path, now);
+        let kind = if is_from_metadata { "CHECKPOINT" } else { "SAVEPOINT" };
+        job.restore(kind, *number, path, now);
     }
     let number = restored.as_ref().map(|(_, number)| *number);
     if !config.is_stateless && !job.is_terminal() && number < newest {
@@ -241,8 +253,8 @@ fn submit(
     law
 }
 
-/// The TaskManagers of a cluster go. A JobManager that runs fails its job, which has no restarts left, and deletes the
-/// HA metadata, even if another one holds the lock: it takes itself for the leader for some time after it was not.
+/// The TaskManagers of a cluster go. A JobManager that runs fails its job, which has no restarts left, and its checkpoints
+/// leave HA metadata, even if another one holds the lock: it takes itself for the leader for some time after it was not.
 pub(super) async fn lose_task_managers(world: &World, key: &str) {
     let is_led = world.state().processes.get(key).is_some_and(|processes| !processes.is_empty());
     if !is_led {
@@ -262,9 +274,40 @@ pub(super) fn fail_jobs(world: &World, key: &str) {
     });
 }
 
+/// A JobManager learns that it has lost the lock. It suspends its jobs, and does not answer until it leads again.
+pub(super) fn depose(world: &World, key: &str, config: &Config) {
+    let jobs = world.flink.with(key, Cluster::lose_leader);
+    let mut state = world.state();
+    let stored = keep(&mut state, key, config, jobs.clone());
+    let mut in_metadata = BTreeMap::new();
+    for id in jobs.into_keys() {
+        let Some(kept) = state.kept.get_mut(&(key.to_owned(), id.clone())) else { continue };
+        // Whoever runs the job next stores its graph again.
+        let map = kept.in_map.replace(InMap::UNSEEN);
+        if map.is_some_and(|map| map.checkpoint.is_some()) {
+            in_metadata.extend(kept.checkpoint.clone().map(|checkpoint| (id, checkpoint)));
+        }
+    }
+    drop(state);
+    world.flink.with(key, |cluster| {
+        cluster.stored.extend(stored);
+        cluster.in_metadata.append(&mut in_metadata);
+    });
+}
+
 pub(super) fn end(world: &World, key: &str, process: &Process) {
     let jobs = world.flink.with(key, Cluster::go_down);
-    let mut state = world.state();
+    let stored = keep(&mut world.state(), key, &process.config, jobs);
+    world.flink.with(key, |cluster| cluster.stored.extend(stored));
+}
+
+/// Keeps what is left of jobs without their JobManager; returns the numbers of their snapshots by path.
+fn keep(
+    state: &mut State,
+    key: &str,
+    config: &Config,
+    jobs: BTreeMap<String, Job>,
+) -> Vec<(String, i64)> {
     let mut stored = Vec::new();
     for (id, job) in jobs {
         let newest =
@@ -275,10 +318,10 @@ pub(super) fn end(world: &World, key: &str, process: &Process) {
         if job.is_terminal() {
             // Retained for the operator that cancelled it.
             stored.extend(newest.map(|one| (one.path.clone(), one.id)));
-            if process.is_highly_available {
+            if config.is_highly_available && !kept.has_ended_unled {
                 kept.result = Some(job);
             }
-        } else if process.is_highly_available
+        } else if config.is_highly_available
             && kept.in_map.is_some_and(|map| map.checkpoint.is_some())
         {
             let restored = job.restored.as_ref();
@@ -289,6 +332,5 @@ pub(super) fn end(world: &World, key: &str, process: &Process) {
             stored.extend(newest.map(|one| (one.path.clone(), one.id)));
         }
     }
-    drop(state);
-    world.flink.with(key, |cluster| cluster.stored.extend(stored));
+    stored
 }

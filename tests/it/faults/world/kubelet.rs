@@ -157,6 +157,7 @@ async fn stand_by(world: &World, pod: &Pod) {
     let key = format!("{namespace}/{name}");
     let mut config = config.expect("its ConfigMap");
     config.ip = ip;
+    let config = Arc::new(config);
     world.state().contended.insert(key.clone());
     let is_ending = loop {
         sleep(AGAIN).await;
@@ -308,6 +309,7 @@ async fn start(world: &World, deployment: &Deployment) {
         return;
     };
     let started_at = start_container(&config).await;
+    let config = Arc::new(config);
     if come_up(world, &key, &uid, &config).await {
         report_pod(&pods, &pod.name_any(), "Running", running(started_at), IP).await;
         report_available(world, deployment).await;
@@ -315,7 +317,7 @@ async fn start(world: &World, deployment: &Deployment) {
 }
 
 /// Lets the JobManager of a Deployment or standby pod lead. Returns `false` if it was told to end before.
-async fn come_up(world: &World, key: &str, uid: &str, config: &flink::Config) -> bool {
+async fn come_up(world: &World, key: &str, uid: &str, config: &Arc<flink::Config>) -> bool {
     let is_deposed = metadata::is_leader_deposed(world, key).await;
     // It must be up, with its job, before it is ended.
     let _coming_up = world.writing.read().await;
@@ -337,19 +339,16 @@ async fn come_up(world: &World, key: &str, uid: &str, config: &flink::Config) ->
         }
         let processes = state.processes.entry(key.to_owned()).or_default();
         let others = processes.iter().filter(|process| process.uid != uid).count();
-        processes.push(Process {
-            uid,
-            is_highly_available: config.is_highly_available,
-            is_session: config.is_session,
-            is_flink_2: config.is_flink_2,
-            ip: config.ip.clone(),
-            job: (config.job_id(), config.graph()),
-        });
+        processes.push(Process { uid, config: Arc::clone(config), has_led: false });
         if others > 0 {
             state.broken.push((key.to_owned(), "two JobManagers at the same time".to_owned()));
         }
     }
     flink::start(world, key, config).await;
+    let mut state = world.state();
+    for process in state.processes.get_mut(key).into_iter().flatten() {
+        process.has_led |= Arc::ptr_eq(&process.config, config);
+    }
     true
 }
 
@@ -366,8 +365,15 @@ async fn start_container(config: &flink::Config) -> jiff::Timestamp {
 pub(super) async fn restart(world: &World, deployment: &Deployment) {
     let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
     let (key, uid) = (format!("{namespace}/{name}"), deployment.uid().unwrap());
-    let process = world.state().processes[&key].iter().find(|one| one.uid == uid).cloned();
-    flink::end(world, &key, &process.expect("a process"));
+    // Nobody contends for the lock until it has started again.
+    let set_led = |has_led| {
+        let mut state = world.state();
+        let mut all = state.processes.get_mut(&key).expect("a process").iter_mut();
+        let process = all.find(|one| one.uid == uid).expect("a process");
+        process.has_led = has_led;
+        process.clone()
+    };
+    flink::end(world, &key, &set_led(false));
     let spec = serde_json::to_value(&deployment.spec).unwrap();
     let container = &spec["template"]["spec"]["containers"][0];
     let map = format!("flink-config-{name}");
@@ -375,6 +381,7 @@ pub(super) async fn restart(world: &World, deployment: &Deployment) {
     let config = config.expect("its ConfigMap");
     let started_at = start_container(&config).await;
     flink::start(world, &key, &config).await;
+    set_led(true);
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
     report_pod(&pods, &pod_name(deployment), "Running", running(started_at), IP).await;
 }

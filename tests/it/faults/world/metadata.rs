@@ -1,7 +1,7 @@
 //! HA metadata: what Flink writes into ConfigMaps while jobs run, and reads when it starts.
 
 use std::collections::BTreeMap;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,6 +10,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::flink::{self, Config};
 use super::{InMap, Kept, Process, World};
 use crate::support::fake_flink::Job;
 use crate::support::patience::PATIENCE;
@@ -20,14 +21,18 @@ const EVERY: Duration = Duration::from_millis(100);
 const GRAPH: [&str; 2] = ["jobGraph-", "executionPlan-"];
 /// Annotation with the leader among the JobManagers that compete for a ConfigMap.
 const LOCK: &str = "control-plane.alpha.kubernetes.io/leader";
-/// Key under which a leader publishes its address.
-const LEADER: &str = "org.apache.flink.k8s.leader.resourcemanager";
+/// Begins the keys under which a leader publishes its addresses.
+const LEADER: &str = "org.apache.flink.k8s.leader.";
+/// What has an address, besides each job.
+const LED: [&str; 3] = ["dispatcher", "resourcemanager", "restserver"];
 /// Begins the identity of a JobManager that holds the lock.
 const JOB_MANAGER: &str = "job-manager-";
 /// How long a lock that is not renewed is left to its holder.
 const LEASE: Duration = Duration::from_secs(15);
 /// How long a JobManager takes itself for the leader after it has lost the lock.
 const BELIEVES: Duration = Duration::from_secs(10);
+/// How often the leader renews the lock.
+const RENEWAL: Duration = Duration::from_secs(5);
 
 /// Reads an object, `None` if it does not exist; retries while the API server is down.
 pub(super) async fn read<K>(api: &Api<K>, name: &str) -> Option<K>
@@ -57,27 +62,21 @@ fn name_of(key: &str) -> &str {
     key.split_once('/').unwrap().1
 }
 
-/// Returns the prefix that the running version uses; it does not look for the other one.
-fn graph_prefix(world: &World, key: &str) -> &'static str {
-    let state = world.state();
-    let process = state.processes.get(key).and_then(|all| all.last());
-    GRAPH[usize::from(process.is_some_and(|process| process.is_flink_2))]
-}
-
 /// Returns stored graphs by job id.
-pub(super) async fn graphs(world: &World, key: &str) -> BTreeMap<String, String> {
+pub(super) async fn graphs(world: &World, key: &str, config: &Config) -> BTreeMap<String, String> {
     let map = leader_map(world, key).await;
     let data = map.and_then(|map| map.data).unwrap_or_default();
-    let prefix = graph_prefix(world, key);
+    // Neither version looks for the graphs of the other one.
+    let prefix = GRAPH[usize::from(config.is_flink_2)];
     let graph =
         |(key, graph): (String, String)| Some((key.strip_prefix(prefix)?.to_owned(), graph));
     data.into_iter().filter_map(graph).collect()
 }
 
 /// Stores the graph before the job runs, as Flink does.
-pub(super) async fn write_graph(world: &World, key: &str, job_id: &str, graph: &str) {
+pub(super) async fn write_graph(world: &World, key: &str, config: &Config, graph: &str) {
     let start = Instant::now();
-    while !store_graph(world, key, job_id, Some(graph)).await {
+    while !store_graph(world, key, config, &config.job_id(), Some(graph)).await {
         if start.elapsed() > PATIENCE {
             return world.broke(key, "the graph of a job cannot be stored".to_owned());
         }
@@ -85,15 +84,22 @@ pub(super) async fn write_graph(world: &World, key: &str, job_id: &str, graph: &
     }
 }
 
-/// Stores or removes the graph of a job; returns whether that was done.
-async fn store_graph(world: &World, cluster: &str, job_id: &str, graph: Option<&str>) -> bool {
-    let (maps, map) = (maps(world, cluster), format!("{}-cluster-config-map", name_of(cluster)));
-    let (namespace, name) = cluster.split_once('/').unwrap();
-    if graph.is_some() && !apply(&maps, metadata(namespace, name, &map, None)).await {
+/// Stores the graph and the address of a job, or removes both; returns whether that was done.
+async fn store_graph(
+    world: &World,
+    cluster: &str,
+    config: &Config,
+    job_id: &str,
+    graph: Option<&str>,
+) -> bool {
+    let (maps, map) = (maps(world, cluster), leader_map_name(cluster));
+    if graph.is_some() && !apply(&maps, metadata(cluster, config, &map, InMap::default())).await {
         return false;
     }
-    let key = format!("{}{job_id}", graph_prefix(world, cluster));
-    let patch = Patch::Merge(json!({"data": {key: graph}}));
+    let key = format!("{}{job_id}", GRAPH[usize::from(config.is_flink_2)]);
+    let led = format!("job-{job_id}");
+    let address = graph.map(|_| address(config, &led));
+    let patch = Patch::Merge(json!({"data": {key: graph, format!("{LEADER}{led}"): address}}));
     match maps.patch(&map, &PatchParams::default(), &patch).await {
         Ok(_) => true,
         Err(kube::Error::Api(status)) => graph.is_none() && status.code == 404,
@@ -126,7 +132,11 @@ async fn lock(world: &World, key: &str) -> Option<Value> {
 
 /// Returns the ConfigMap that JobManagers contend for.
 async fn leader_map(world: &World, key: &str) -> Option<ConfigMap> {
-    read(&maps(world, key), &format!("{}-cluster-config-map", name_of(key))).await
+    read(&maps(world, key), &leader_map_name(key)).await
+}
+
+fn leader_map_name(key: &str) -> String {
+    format!("{}-cluster-config-map", name_of(key))
 }
 
 fn lock_of(map: &ConfigMap) -> Option<Value> {
@@ -143,56 +153,99 @@ fn age(at: &Value) -> Option<Duration> {
     Duration::try_from(jiff::Timestamp::now().duration_since(at)).ok()
 }
 
-/// TaskManagers leave a JobManager whose addresses are removed. If it runs, it fails their job.
-async fn follow_addresses(world: &World, key: &str) {
-    let Some(process) = contended(world, key) else { return };
-    let Some(map) = leader_map(world, key).await else { return };
-    let is_published = map.data.iter().flatten().any(|(key, _)| key == LEADER);
-    // A JobManager that takes the lock is about to publish them.
-    let was_deposed = lock_of(&map).is_some_and(|lock| is_held_by_operator(&lock));
-    let state = world.state();
-    let runs =
-        state.processes.get(key).is_some_and(|all| all.iter().any(|it| it.uid == process.uid));
-    drop(state);
-    if was_deposed && !is_published && runs {
-        super::flink::fail_jobs(world, key);
-    }
-}
-
-/// Returns the JobManager of a cluster in which others stand by. Only there does the operator take the lock.
+/// Returns the JobManager of a cluster whose lock others may take, once it has led.
 fn contended(world: &World, key: &str) -> Option<Process> {
     let state = world.state();
     let is_contended = state.contended.contains(key);
-    state.processes.get(key).and_then(|all| all.first()).filter(|_| is_contended).cloned()
+    let process = state.processes.get(key).and_then(|all| all.first());
+    process.filter(|process| is_contended && process.has_led).cloned()
 }
 
-/// A JobManager that runs takes the lock again if it has no holder any more, and stores its job graph.
-async fn lead_again(world: &World, key: &str) {
-    let Some(process) = contended(world, key) else { return };
-    let is_free = |lock: Value| lock["holderIdentity"].as_str().is_some_and(str::is_empty);
-    if lock(world, key).await.is_some_and(is_free) {
-        lead(world, key, &process.ip).await;
-        let (job_id, graph) = &process.job;
-        let _is_stored = store_graph(world, key, job_id, Some(graph)).await;
+/// Lets the JobManager renew its lock, notice that it has lost it, or take it again. Returns whether it holds the lock.
+async fn contend(world: &World, key: &str) -> bool {
+    let Some(process) = contended(world, key) else { return true };
+    let Some(map) = leader_map(world, key).await else { return true };
+    let Some(lock) = lock_of(&map) else { return true };
+    let holder = lock["holderIdentity"].as_str().unwrap_or_default();
+    let is_older = |field: &str, than| age(&lock[field]).is_some_and(|age| age > than);
+    if holder == identity(&process.config) {
+        if is_older("renewTime", RENEWAL) {
+            renew(world, key, &map, lock.clone()).await;
+        }
+        return true;
     }
+    let is_suspended = world.flink.with(key, |cluster| cluster.is_down);
+    let runs = world
+        .state()
+        .processes
+        .get(key)
+        .is_some_and(|all| all.iter().any(|one| Arc::ptr_eq(&one.config, &process.config)));
+    if !runs {
+        return false;
+    }
+    if is_suspended {
+        if holder.is_empty() || is_older("renewTime", LEASE) {
+            flink::start(world, key, &process.config).await;
+            return true;
+        }
+    } else if holder.is_empty() {
+        lead(world, key, &process.config).await;
+        if !process.config.is_session {
+            let (job_id, graph) = (process.config.job_id(), process.config.graph());
+            store_graph(world, key, &process.config, &job_id, Some(&graph)).await;
+        }
+        return true;
+    } else if is_older("acquireTime", BELIEVES) {
+        flink::depose(world, key, &process.config);
+    } else if !map.data.iter().flatten().any(|(key, _)| key.starts_with(LEADER)) {
+        // TaskManagers leave a JobManager whose addresses are removed.
+        flink::fail_jobs(world, key);
+    }
+    false
 }
 
-/// Takes the lock and publishes the address. A JobManager does not release the lock when it ends.
-pub(super) async fn lead(world: &World, key: &str, ip: &str) {
-    let holder = format!("{JOB_MANAGER}{ip}");
-    let lock = json!({"holderIdentity": holder, "leaseDuration": 15.0, "leaderTransitions": 0,
-        "acquireTime": "2026-01-01T00:00:00Z", "renewTime": "2026-01-01T00:00:00Z"});
-    let address = format!("session,pekko.tcp://flink@{ip}:6123/user/rpc/resourcemanager_0");
-    let patch = Patch::Merge(json!({
-        "metadata": {"annotations": {LOCK: lock.to_string()}}, "data": {LEADER: address},
-    }));
-    let (maps, map) = (maps(world, key), format!("{}-cluster-config-map", name_of(key)));
+/// Renews the lock, unless the ConfigMap was changed meanwhile.
+async fn renew(world: &World, key: &str, map: &ConfigMap, mut lock: Value) {
+    lock["renewTime"] = now().into();
+    let version = map.resource_version();
+    let annotations = json!({LOCK: lock.to_string()});
+    let metadata = json!({"resourceVersion": version, "annotations": annotations});
+    let patch = Patch::Merge(json!({ "metadata": metadata }));
+    // A JobManager whose renewal is rejected tries again.
+    drop(maps(world, key).patch(&map.name_any(), &PatchParams::default(), &patch).await);
+}
+
+/// Returns the time in the precision in which Flink reads it.
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+fn identity(config: &Config) -> String {
+    format!("{JOB_MANAGER}{}", config.ip)
+}
+
+fn address(config: &Config, of: &str) -> String {
+    format!("session,pekko.tcp://flink@{}:6123/user/rpc/{of}_0", config.ip)
+}
+
+/// Takes the lock and publishes the addresses. A JobManager does not release the lock when it ends.
+pub(super) async fn lead(world: &World, key: &str, config: &Config) {
+    let lease = if config.is_flink_2 { json!("PT15S") } else { json!(15.0) };
+    let (maps, map) = (maps(world, key), leader_map_name(key));
+    let addresses: BTreeMap<String, String> =
+        LED.iter().map(|of| (format!("{LEADER}{of}"), address(config, of))).collect();
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
+        let lock = json!({"holderIdentity": identity(config), "leaseDuration": lease,
+            "leaderTransitions": 0, "acquireTime": now(), "renewTime": now()});
+        let patch = Patch::Merge(json!({
+            "metadata": {"annotations": {LOCK: lock.to_string()}}, "data": addresses,
+        }));
+        let is_there = apply(&maps, metadata(key, config, &map, InMap::default())).await;
         match maps.patch(&map, &PatchParams::default(), &patch).await {
-            Ok(_) => return,
+            Ok(_) if is_there => return,
             Err(kube::Error::Api(status)) if status.code == 404 => return,
-            Err(_) => sleep(EVERY).await,
+            Ok(_) | Err(_) => sleep(EVERY).await,
         }
     }
 }
@@ -205,7 +258,7 @@ pub(super) async fn keep(world: Weak<World>) {
         let clusters: Vec<String> = {
             let state = world.state();
             let available = state.processes.iter().filter(|(_, processes)| {
-                processes.iter().any(|process| process.is_highly_available)
+                processes.iter().any(|process| process.config.is_highly_available)
             });
             available.map(|(key, _)| key.clone()).collect()
         };
@@ -214,42 +267,53 @@ pub(super) async fn keep(world: Weak<World>) {
 }
 
 pub(super) async fn keep_of(world: &World, key: &str) {
-    follow_addresses(world, key).await;
-    lead_again(world, key).await;
+    let leads = contend(world, key).await;
     let _writing = world.writing.read().await;
     // It may have ended since it was listed.
-    let Some(is_session) =
-        world.state().processes.get(key).and_then(|all| all.first()).map(|one| one.is_session)
+    let Some(config) =
+        world.state().processes.get(key).and_then(|all| all.first()).map(|one| one.config.clone())
     else {
         return;
     };
-    let jobs: Vec<(String, bool, Option<i64>)> = world.flink.with(key, |cluster| {
+    let jobs: Vec<(String, bool, InMap)> = world.flink.with(key, |cluster| {
         let state = |job: &Job| {
             // The first checkpoint only, until one is triggered: a new one completes with each request.
-            let first = job.restored.as_ref().or(job.checkpoints.first()).map(|one| one.id);
+            let mut taken = job.checkpoints.iter().filter(|one| one.kind == "CHECKPOINT");
+            let first = job.restored.as_ref().or(taken.next()).map(|one| one.id);
             let checkpoint = first.max(job.asked_checkpoint());
-            (job.id.clone(), job.is_terminal(), checkpoint)
+            let counter = job.counter().or(checkpoint.map(|number| number + 1));
+            (job.id.clone(), job.is_terminal(), InMap { checkpoint, counter })
         };
-        cluster.jobs.values().map(state).collect()
+        let jobs = cluster.jobs.values().filter(|job| !job.is_suspended());
+        if cluster.is_down { Vec::new() } else { jobs.map(state).collect() }
     });
-    let (namespace, name) = key.split_once('/').unwrap();
     let maps = maps(world, key);
-    for (id, is_terminal, checkpoint) in jobs {
-        let map = format!("{name}-{id}-config-map");
-        let kept =
-            world.state().kept.get(&(key.to_owned(), id.clone())).cloned().unwrap_or_default();
-        let wanted = (!is_terminal).then_some(InMap { checkpoint });
-        if kept.in_map == wanted {
+    for (id, is_terminal, map) in jobs {
+        let name = format!("{}-{id}-config-map", name_of(key));
+        let (in_map, wanted) = {
+            let mut state = world.state();
+            let kept: &mut Kept = state.kept.entry((key.to_owned(), id.clone())).or_default();
+            let wanted = match (is_terminal, leads) {
+                (false, _) => Some(map),
+                (true, true) => None,
+                // Without the lock, a JobManager cannot remove the graph, and does not get to the ConfigMap.
+                (true, false) => kept.in_map.map(|_| InMap::default()),
+            };
+            kept.has_ended_unled = is_terminal && wanted.is_some();
+            (kept.in_map, wanted)
+        };
+        if in_map == wanted {
             continue;
         }
         let is_done = match wanted {
-            None => delete(&maps, &map).await && store_graph(world, key, &id, None).await,
-            Some(InMap { checkpoint }) => {
-                let leader = metadata(namespace, name, &format!("{name}-cluster-config-map"), None);
-                let job = metadata(namespace, name, &map, checkpoint);
+            None => delete(&maps, &name).await && store_graph(world, key, &config, &id, None).await,
+            Some(map) => {
+                let stores_graph = config.is_session && !is_terminal;
+                let leader = metadata(key, &config, &leader_map_name(key), InMap::default());
                 apply(&maps, leader).await
-                    && apply(&maps, job).await
-                    && (!is_session || store_graph(world, key, &id, Some("submitted")).await)
+                    && apply(&maps, metadata(key, &config, &name, map)).await
+                    && (!stores_graph
+                        || store_graph(world, key, &config, &id, Some("submitted")).await)
             }
         };
         if is_done {
@@ -260,17 +324,22 @@ pub(super) async fn keep_of(world: &World, key: &str) {
     }
 }
 
-fn metadata(namespace: &str, cluster: &str, name: &str, checkpoint: Option<i64>) -> ConfigMap {
-    let data = if let Some(number) = checkpoint {
-        json!({format!("checkpointID-{number:019}"): "rO0ABXNy", "counter": "2"})
-    } else {
-        json!({"counter": "1"})
-    };
+fn metadata(cluster: &str, config: &Config, name: &str, content: InMap) -> ConfigMap {
+    let (namespace, cluster) = cluster.split_once('/').unwrap();
+    let mut data = json!({});
+    if let Some(number) = content.checkpoint {
+        data[format!("checkpointID-{number:019}")] = "rO0ABXNy".into();
+    }
+    if let Some(number) = content.counter {
+        data["counter"] = number.to_string().into();
+    }
+    let mut labels = json!({"app": cluster, "type": "flink-native-kubernetes"});
+    if !config.is_flink_2 {
+        labels["configmap-type"] = "high-availability".into();
+    }
     serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": data,
-        "metadata": {"name": name, "namespace": namespace, "labels": {
-            "app": cluster, "configmap-type": "high-availability", "type": "flink-native-kubernetes",
-        }},
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
     }))
     .unwrap()
 }

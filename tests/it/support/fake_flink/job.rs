@@ -159,11 +159,22 @@ impl Job {
         matches!(self.state.as_str(), "FAILED" | "CANCELED" | "FINISHED")
     }
 
-    /// Restores the job from `path`, whose checkpoint had the number `id`.
-    pub(crate) fn restore(&mut self, id: i64, path: &str, time: i64) {
+    /// Whether its JobManager has lost the lock while it ran.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.state == "SUSPENDED"
+    }
+
+    /// Restores the job from `path`, whose checkpoint had the number `id`. Flink takes all that a path names for a
+    /// savepoint, and for a checkpoint what it finds in HA metadata.
+    pub(crate) fn restore(&mut self, kind: &'static str, id: i64, path: &str, time: i64) {
         let path = path.to_owned();
-        self.restored = Some(Snapshot { id, path, time, kind: "SAVEPOINT", is_discarded: false });
+        self.restored = Some(Snapshot { id, path, time, kind, is_discarded: false });
         self.next_checkpoint = id + 1;
+    }
+
+    /// Returns the number of its next checkpoint if it takes none by itself.
+    pub(crate) fn counter(&self) -> Option<i64> {
+        (!self.checkpoints_by_itself && self.next_checkpoint > 1).then_some(self.next_checkpoint)
     }
 
     /// Returns the number of the newest checkpoint that was triggered by request.
@@ -213,6 +224,15 @@ impl Job {
     fn fail_for(&mut self, cause: &str, now: i64) {
         let strategy = "Recovery is suppressed by NoRestartBackoffTimeStrategy";
         self.fail(JOB_EXCEPTION, &format!("{strategy}\nCaused by: {cause}"), now);
+    }
+
+    /// Stops all tasks, as a JobManager does that has lost the lock.
+    pub(crate) fn lose_leader(&mut self) {
+        if !self.is_terminal() {
+            self.suspend();
+            (self.state, self.running_tasks) = ("SUSPENDED".into(), 0);
+            self.next_states.clear();
+        }
     }
 
     /// Ends what was triggered and is not complete.
@@ -456,7 +476,7 @@ impl Job {
 
     /// Returns the states of the source's task and of the other one.
     fn tasks(&self) -> Vec<&'static str> {
-        if !self.has_graph {
+        if !self.has_graph || self.is_suspended() {
             return Vec::new();
         }
         match self.state.as_str() {

@@ -62,7 +62,8 @@ impl Cluster {
     /// Records that a job is about to start in a session cluster.
     pub(crate) fn submit(&mut self, job_id: &str, from: Option<&str>) {
         self.take_stock();
-        let is_of_owner = |job: &&Job| owner(&job.id) == owner(job_id) && !job.is_terminal();
+        let has_ended = |job: &Job| job.is_terminal() || job.is_suspended();
+        let is_of_owner = |job: &&Job| owner(&job.id) == owner(job_id) && !has_ended(job);
         let live = self.jobs.values().filter(is_of_owner).map(|job| job.id.clone()).collect();
         self.submissions.push(Submission {
             job_id: job_id.to_owned(),

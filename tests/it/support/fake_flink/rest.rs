@@ -38,6 +38,14 @@ pub(super) fn no_leader() -> Answer {
     refuse(StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
+/// The dispatcher has ended, and nobody else has published an address.
+pub(super) fn deposed() -> Answer {
+    let class = "org.apache.flink.runtime.rpc.exceptions.RecipientUnreachableException";
+    let text =
+        "Could not send message [LocalRpcInvocation(RestfulGateway)] to recipient [dispatcher]";
+    throw(StatusCode::INTERNAL_SERVER_ERROR, class, text)
+}
+
 pub(super) fn handle(
     cluster: &mut Cluster,
     now: i64,
@@ -419,7 +427,7 @@ fn run(cluster: &mut Cluster, now: i64, jar: &str, posted: &Value) -> Answer {
     };
     let fresh = format!("{:032x}", cluster.next());
     let id = posted["jobId"].as_str().map_or(fresh, str::to_owned);
-    if cluster.jobs.contains_key(&id) {
+    if cluster.jobs.get(&id).is_some_and(|job| !job.is_suspended()) {
         let of = if cluster.is_2_3 { "Application" } else { "Job" };
         return failed(&format!(
             "Caused by: org.apache.flink.runtime.client.Duplicate{of}SubmissionException: {of} has already been submitted.\n",
@@ -446,9 +454,12 @@ fn run(cluster: &mut Cluster, now: i64, jar: &str, posted: &Value) -> Answer {
         cluster.jobs.insert(id, job);
         return failed(&format!("Caused by: {class}: Could not start the JobMaster.\n"));
     }
-    if let Some(path) = posted["savepointPath"].as_str() {
+    if let Some((path, number)) = cluster.in_metadata.remove(&id) {
+        job.restore("CHECKPOINT", number, &path, now);
+        start.restored = Some((path, number));
+    } else if let Some(path) = posted["savepointPath"].as_str() {
         if let Some(number) = cluster.state_at(path) {
-            job.restore(number, path, now);
+            job.restore("SAVEPOINT", number, path, now);
             start.restored = Some((path.to_owned(), number));
         } else {
             let cause = format!(
