@@ -12,7 +12,7 @@ use super::stage::{BAD_IMAGE, Stage};
 
 /// For how long an edit is tried while the API server does not take it.
 const TRIES: Duration = Duration::from_secs(20);
-const HOT: &str = "kubernetes.operator.job.upgrade.hot.enabled";
+pub(super) const HOT: &str = "kubernetes.operator.job.upgrade.hot.enabled";
 
 pub(super) fn make<'a>(stage: &'a Stage, target: Target, edit: &Edit) -> Result<Heal<'a>, String> {
     if let Edit::Snapshot(number) = edit {

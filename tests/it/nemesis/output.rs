@@ -16,6 +16,8 @@ pub(super) struct Output {
     /// How often each sequence of each key is there.
     times: BTreeMap<(u64, u64), usize>,
     marks: Marks,
+    /// Sequence of each key that was committed last. A colour that has taken over may be behind what the other one wrote.
+    latest: Marks,
     records: usize,
     /// Lines that are no record, or have the wrong count.
     wrong: usize,
@@ -38,10 +40,10 @@ impl Output {
     /// Reads what was committed since the last time. Returns what was there before.
     pub(super) fn look(&mut self) -> Vec<Again> {
         let mut again = Vec::new();
-        for file in committed(&self.folder) {
-            if self.files.contains(&file) {
-                continue;
-            }
+        let new = committed(&self.folder).filter(|file| !self.files.contains(file));
+        let mut new: Vec<PathBuf> = new.collect();
+        new.sort_by_key(|file| fs::metadata(file).and_then(|it| it.modified()).ok());
+        for file in new {
             // It is read the next time if it cannot be read now.
             let Ok(text) = fs::read_to_string(&file) else { continue };
             for line in text.lines() {
@@ -62,6 +64,7 @@ impl Output {
         self.wrong += usize::from(count != sequence + 1);
         let mark = self.marks.entry(key).or_default();
         *mark = sequence.max(*mark);
+        self.latest.insert(key, sequence);
         let times = self.times.entry((key, sequence)).or_default();
         *times += 1;
         if *times > 1 {
@@ -71,6 +74,10 @@ impl Output {
 
     pub(super) fn marks(&self) -> &Marks {
         &self.marks
+    }
+
+    pub(super) fn latest(&self) -> &Marks {
+        &self.latest
     }
 
     pub(super) fn records(&self) -> usize {
@@ -102,7 +109,7 @@ impl Output {
 /// Records that the other colour of a blue/green deployment writes again: those between its savepoint and the end of
 /// the colour that it takes over from.
 pub(super) struct Overlap {
-    /// Marks before the savepoint.
+    /// What was committed last before the savepoint.
     pub(super) after: Marks,
     /// Marks when one colour was left; `None` while there are two.
     pub(super) up_to: Option<Marks>,
@@ -137,6 +144,10 @@ mod tests {
         assert_eq!((output.records(), output.wrong()), (5, 2));
         assert_eq!(output.lost(), [(0, 2), (0, 3)]);
         assert_eq!(output.marks(), &Marks::from([(0, 4), (1, 0)]));
+        fs::write(bucket.join("part-c-0"), "0,2,3\n").unwrap();
+        assert!(output.look().is_empty());
+        assert_eq!(output.marks()[&0], 4);
+        assert_eq!(output.latest(), &Marks::from([(0, 2), (1, 0)]));
         assert_eq!(output.doubled(|_, _| 0), (1, vec![(0, 1, 2)]));
         let overlap = Overlap { after: Marks::from([(0, 0)]), up_to: Some(Marks::from([(0, 1)])) };
         let promised = |key, at| usize::from(overlap.has(key, at));

@@ -22,6 +22,16 @@ pub(super) enum Target {
 impl Target {
     pub(super) const ALL: [Self; 5] =
         [Self::Native, Self::Standalone, Self::Lab, Self::Session, Self::Colours];
+    /// Those that are edited more often come twice: only one can have hot upgrades, and a transition takes long.
+    const EDITED: [Self; 7] = [
+        Self::Native,
+        Self::Standalone,
+        Self::Standalone,
+        Self::Lab,
+        Self::Session,
+        Self::Colours,
+        Self::Colours,
+    ];
     /// Those with JobManagers of their own.
     const CLUSTERS: [Self; 4] = [Self::Native, Self::Standalone, Self::Lab, Self::Colours];
 }
@@ -196,7 +206,7 @@ fn fault(choices: &mut Choices) -> (What, u64) {
 
 /// Returns an edit, and how long it lasts if it is taken back.
 fn edit(choices: &mut Choices, number: u64) -> (What, u64) {
-    let target = one(choices, &Target::ALL);
+    let target = one(choices, &Target::EDITED);
     let mode = one(choices, &["savepoint", "last-state"]);
     let some = choices.below(30);
     let (edit, lasts) = match choices.below(16) {
@@ -204,7 +214,7 @@ fn edit(choices: &mut Choices, number: u64) -> (What, u64) {
         3 | 4 => (Edit::UpgradeMode(mode), 0),
         5 | 6 => (Edit::Option(100 * (1 + choices.below(9))), 0),
         7 | 8 => (Edit::RestartNonce(number), 0),
-        9 => (Edit::Hot(choices.below(3) > 0), 0),
+        9 => (Edit::Hot(choices.below(4) > 0), 0),
         10 => (Edit::SavepointNonce(number), 0),
         11 | 12 => (Edit::Snapshot(number), 0),
         13 | 14 => (Edit::Suspend, 5 + 2 * some),
@@ -219,7 +229,9 @@ fn suited(target: Target, edit: Edit, number: u64) -> Edit {
         // A session cluster has no job, and a session job no image and no pods.
         (Target::Lab, Edit::Option(_) | Edit::BadImage) => edit,
         (Target::Lab, _) | (Target::Session, Edit::BadImage) => Edit::RestartNonce(number),
-        (Target::Session | Target::Native | Target::Colours, Edit::Hot(_)) => Edit::Parallelism(1),
+        (Target::Session | Target::Native | Target::Colours, Edit::Hot(_)) => {
+            Edit::Parallelism(1 + number % 2)
+        }
         // The children of a blue/green deployment have other names each time.
         (Target::Colours, Edit::Snapshot(_)) => Edit::SavepointNonce(number),
         _ => edit,

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::edits::HOT;
 use super::history::History;
 use super::operators::Operators;
 use super::plan::{Target, What};
@@ -117,7 +118,10 @@ impl Stage {
             json!("-XX:TieredStopAtLevel=1 -XX:+UseSerialGC");
         match target {
             Target::Native => self.keep_state_in_store(spec),
-            Target::Standalone => spec["mode"] = json!("standalone"),
+            Target::Standalone => {
+                spec["mode"] = json!("standalone");
+                spec["flinkConfiguration"][HOT] = json!("true");
+            }
             Target::Lab => drop(spec.as_object_mut().unwrap().remove("job")),
             Target::Session => {
                 *spec = json!({

@@ -102,7 +102,7 @@ impl Statuses {
         self.last.retain(|name, _| names.contains(name));
         let output = self.written.iter_mut().find(|it| it.target == Target::Colours).unwrap();
         // Those that were committed while the resources were read are not yet among the marks of a calm time.
-        let before = output.output.marks().clone();
+        let before = output.output.latest().clone();
         let again = output.output.look();
         colours.look(stage, &seen, before, output.output.marks());
         note_again(stage, Target::Colours, &again);
