@@ -106,7 +106,7 @@ pub(super) fn cleanup_failed(message: String) -> Problem {
 pub(super) fn told(blocker: &mut Option<Box<Blocker>>, halt: Halt) -> Halt {
     match halt {
         Halt::Ask(question) => Halt::Ask(question),
-        Halt::Cannot(because) if blocker.is_none() => {
+        Halt::Cannot(because) | Halt::Wait(_, because) if blocker.is_none() => {
             let message = format!("the deletion waits: {because}");
             let found = Blocker::new(Reason::Unreadable, message);
             let problem = found.problem();
@@ -114,6 +114,7 @@ pub(super) fn told(blocker: &mut Option<Box<Blocker>>, halt: Halt) -> Halt {
             Halt::problem(problem)
         }
         Halt::Cannot(because) => Halt::Cannot(because),
+        Halt::Wait(on, because) => Halt::Wait(on, because),
         Halt::Problem(problem) => {
             blocker.get_or_insert_with(|| {
                 Box::new(Blocker::new(Reason::Unreadable, problem.message.clone()))

@@ -73,6 +73,9 @@ pub(super) fn set_state(
     Some(Event::normal("JobStatusChanged", Component::Job, message))
 }
 
+/// How long a job may be missing from a slightly older list after its submission, or when it ends.
+pub(super) const LIST_AGE_MAX: SignedDuration = SignedDuration::from_secs(10);
+
 /// Returns when the job entered its state or was deployed, whichever is later.
 pub(super) fn state_since(
     job: &JobStatus,

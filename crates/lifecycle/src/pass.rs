@@ -100,6 +100,7 @@ impl<'w, K: Kind> Pass<'w, K> {
                     (self.waited(Awaited::Fact) / FACT_LOOKS).clamp(SOON, PROBLEM_INTERVAL_MAX);
                 Ok(self.wait_for(Awaited::Fact, because, pause))
             }
+            Err(Halt::Wait(on, because)) => Ok(self.wait_for(on, because, SOON)),
             Err(Halt::Problem(problem)) => {
                 let because = problem.message.clone();
                 self.problem = Some(*problem);

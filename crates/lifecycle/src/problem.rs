@@ -2,6 +2,7 @@
 
 use super::error_document::{Document, ErrorNote, ErrorType, Part};
 use super::event::Component;
+use super::wait::Awaited;
 use super::world::Question;
 use config::option::InvalidValue;
 
@@ -94,6 +95,8 @@ pub(super) enum Halt {
     Ask(Question),
     /// Something cannot be read at present; nothing is changed.
     Cannot(String),
+    /// What was read may be out of date, and is read again; nothing is changed.
+    Wait(Awaited, String),
     /// Something is wrong; only the status is changed.
     Problem(Box<Problem>),
 }

@@ -37,6 +37,7 @@ pub enum Awaited {
     Lead,
     JobManagerAnswer,
     JobRunning,
+    JobListed,
     Stable,
     JobEnded,
     Savepoint,
@@ -102,6 +103,7 @@ impl Awaited {
             Self::Lead => "the new JobManager of a hot upgrade leads",
             Self::JobManagerAnswer => "a JobManager starts, or answers again",
             Self::JobRunning => "a job starts, restarts, or is listed",
+            Self::JobListed => "a job is listed again that was missing from the last list",
             Self::Stable => "a spec whose job runs proves stable",
             Self::JobEnded => "a job ends that was asked to",
             Self::Savepoint => "a savepoint completes",
@@ -137,7 +139,10 @@ impl Awaited {
         const HALF_MINUTE: Limit = Limit::After(Duration::from_secs(30));
         const MINUTE: Limit = Limit::After(Duration::from_mins(1));
         match self {
-            Self::JobManagerPodsGone | Self::TaskManagerPodsGone | Self::StandbyGone => HALF_MINUTE,
+            Self::JobManagerPodsGone
+            | Self::TaskManagerPodsGone
+            | Self::StandbyGone
+            | Self::JobListed => HALF_MINUTE,
             Self::JobManagerGone
             | Self::TaskManagersGone
             | Self::Lead
@@ -182,6 +187,7 @@ impl Awaited {
             }
             Self::JobManagerAnswer => "Look at the JobManager's pod and its log",
             Self::JobRunning => "Look at the exceptions of the job and at its TaskManagers",
+            Self::JobListed => "Look at the jobs in Flink's UI",
             Self::Stable => "Look at the checkpoints and the restarts of the job",
             Self::JobEnded => {
                 "Cancel the job in Flink's UI, or look at the TaskManagers whose tasks do not end"

@@ -21,7 +21,7 @@ use lifecycle::plan::{ClusterStep, Plan, Step};
 use lifecycle::reconcile::decide;
 use lifecycle::upgrade_budget::Turn;
 use lifecycle::verdict::Validators;
-use lifecycle::wait::Waiting;
+use lifecycle::wait::{Awaited, Waiting};
 use lifecycle::world::{
     Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
     HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, PreflightPods, World,
@@ -226,6 +226,13 @@ impl Scene {
 
     pub fn without_metadata(mut self) -> Self {
         self.facts.ha_metadata = Fact::Known(HaMetadata::default());
+        self
+    }
+
+    /// A JobManager that has not listed the job for long.
+    pub fn unlisted(mut self) -> Self {
+        self.facts.jobs = Fact::Known(vec![]);
+        self.waits = Some(Waiting::new(Awaited::JobListed, Timestamp::UNIX_EPOCH, None));
         self
     }
 

@@ -286,8 +286,7 @@ impl DeploymentPass<'_> {
         if let Some(job) = job {
             return self.observe_listed_job(&job);
         }
-        self.observe_absent_job();
-        Ok(())
+        self.observe_absent_job()
     }
 
     fn observe_listed_job(&mut self, job: &Job) -> Result<(), Halt> {
@@ -367,13 +366,18 @@ impl DeploymentPass<'_> {
         ))
     }
 
-    fn observe_absent_job(&mut self) {
+    fn observe_absent_job(&mut self) -> Result<(), Halt> {
         let before = self.status.job_status.state;
         if before.is_some_and(JobStatusState::is_globally_terminal) {
             // An ended job leaves the list after a while.
-            return;
+            return Ok(());
         }
-        let since = self.job_state_since();
+        let since = if before == Some(JobStatusState::Reconciling) {
+            self.job_state_since()
+        } else {
+            self.expect_in_next_list("the JobManager")?;
+            self.world.now
+        };
         let was_cancelling = before == Some(JobStatusState::Cancelling);
         if was_cancelling {
             // Its JobManager will never report what it left.
@@ -382,7 +386,7 @@ impl DeploymentPass<'_> {
         let is_lost = was_cancelling || self.world.now.duration_since(since) > JOB_ABSENT_MAX;
         self.set_job_state(JobStatusState::Reconciling);
         if !is_lost {
-            return;
+            return Ok(());
         }
         self.own.is_job_lost = true;
         if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
@@ -391,6 +395,7 @@ impl DeploymentPass<'_> {
             self.status.reconciliation_status.state = ReconciliationState::Deployed;
         }
         self.problem = Some(Problem { reason: "Missing", ..Problem::of_job(JOB_NOT_FOUND) });
+        Ok(())
     }
 
     fn refresh_cluster_info(&mut self) -> Result<(), Halt> {

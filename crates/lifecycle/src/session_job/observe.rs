@@ -3,14 +3,14 @@
 //! A session cluster lists its jobs only once it has recovered all of them, so a job that is not listed does not exist.
 //! A missing answer means nothing.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::plan::Step;
 use super::submission::START_TOLD_IN;
 use super::{Pass, identity};
 use crate::error_document::{JOB_NOT_FOUND, LostJob, StoredError};
 use crate::event::{Component, Event};
-use crate::job::{self, WithoutCheckpoint};
+use crate::job::{self, LIST_AGE_MAX, WithoutCheckpoint};
 use crate::pauses::SOON;
 use crate::problem::{Halt, Problem};
 use crate::world::{Checkpoints, Job, Stop};
@@ -19,9 +19,6 @@ use api::reconciled::ReconciledJob;
 use api::status::{JobStatusState, ReconciliationState};
 use config::cluster::is_high_availability_on;
 use state::restore_point::RestorePoint;
-
-/// How long after its submission a job may be missing from a slightly older list.
-const LIST_AGE_MAX: SignedDuration = SignedDuration::from_secs(10);
 
 impl Pass<'_> {
     /// Updates the status from the cluster.
@@ -274,6 +271,10 @@ impl Pass<'_> {
             self.set_job_state(JobStatusState::Canceled);
             self.note_stopped();
             return Ok(());
+        }
+        if !self.is_loss_told() {
+            let cluster = self.cluster_name();
+            self.expect_in_next_list(&format!("the session cluster `{cluster}`"))?;
         }
         self.lose_job()
     }

@@ -32,6 +32,7 @@ use crate::reconcile::decide;
 use crate::trigger::known::KnownSnapshot;
 use crate::trigger::memory::Memory;
 use crate::verdict::{Opinion, Validators, Verdict};
+use crate::wait::Waiting;
 use crate::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
 };
@@ -77,6 +78,8 @@ struct Case {
     job_manager_start: Fact<jiff::Timestamp>,
     /// `NotAsked` if the cluster was started with its current spec and the operator's current defaults.
     deployed_config: Fact<FlinkConfig>,
+    /// What the last plan waited for: a list with the job, for long.
+    waits: Option<Waiting>,
     now: jiff::Timestamp,
     ids: u32,
     /// The questions of the decisions so far.
@@ -135,6 +138,7 @@ fn case(mode: &str) -> Case {
         nodes: Fact::Known(vec![]),
         deployed_config: Fact::NotAsked,
         job_manager_start: Fact::Known("2025-12-31T00:00:00Z".parse().unwrap()),
+        waits: Some(Waiting::new(Awaited::JobListed, jiff::Timestamp::UNIX_EPOCH, None)),
         now: "2026-01-01T00:00:00Z".parse().unwrap(),
         ids: 0,
         asked: vec![],
@@ -214,6 +218,7 @@ impl Case {
             let world = World {
                 has_snapshot_resources: self.has_snapshot_resources,
                 fresh: fresh.clone(),
+                waits: self.waits,
                 periodic: self.periodic.clone(),
                 went_back: self.went_back.clone(),
                 validators: self.validators.clone(),

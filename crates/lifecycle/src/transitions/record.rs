@@ -12,13 +12,14 @@ use crate::error_document::form::Form;
 use crate::error_document::wording::ROLLED_BACK_BEFORE;
 use crate::error_document::{Document, ErrorNote, ErrorType, Part, StoredError, reason_of};
 use crate::event::{Component, Event};
-use crate::job;
+use crate::job::{self, LIST_AGE_MAX};
 use crate::kind::{End, Kind};
 use crate::pass::Pass;
 use crate::plan::{Step, Superseded};
 use crate::problem::{Halt, NOT_CARRIED_OUT, Problem};
 use crate::resource::StatusOfJob;
 use crate::status_texts::StatusTexts;
+use crate::wait::Awaited;
 use crate::world::{Checkpoints, Job};
 use api::job::{JobSpec, JobState, UpgradeMode};
 use api::reconciled::{Reconciled, StoredSpec, deployed};
@@ -97,6 +98,16 @@ impl<K: Kind> Pass<'_, K> {
     /// Returns when the job entered its state or was deployed, whichever is later.
     pub(crate) fn job_state_since(&self) -> Timestamp {
         job::state_since(self.status.job(), self.status.reconciliation(), self.world.now)
+    }
+
+    /// Halts until the lists of `who` have been without the job for some time. A JobManager leaves out a job in the moment
+    /// in which it ends.
+    pub(crate) fn expect_in_next_list(&self, who: &str) -> Result<(), Halt> {
+        if self.waited(Awaited::JobListed) >= LIST_AGE_MAX.unsigned_abs() {
+            return Ok(());
+        }
+        let id = self.status.job().job_id.as_deref().unwrap_or_default();
+        Err(Halt::Wait(Awaited::JobListed, format!("{who} does not list job {id} at present")))
     }
 
     /// Stores `last` with the trigger nonces that were used up so far.

@@ -139,7 +139,7 @@ impl DeploymentPass<'_> {
         if let Err(reason) = self.recovery_restore_point(last) {
             return match reason {
                 Halt::Ask(question) => Err(Halt::Ask(question)),
-                Halt::Cannot(_) => Ok(None),
+                Halt::Cannot(_) | Halt::Wait(..) => Ok(None),
                 Halt::Problem(problem) => {
                     let error = error.unwrap_or_default();
                     let message = format!(

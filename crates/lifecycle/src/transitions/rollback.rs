@@ -224,7 +224,7 @@ impl DeploymentPass<'_> {
         match self.rollback_restore_point(mode, &last.spec, &stable.spec) {
             Ok(_) => Ok(Ok((decision, mode))),
             Err(Halt::Ask(question)) => Err(Halt::Ask(question)),
-            Err(Halt::Cannot(reason)) => Ok(Err(reason)),
+            Err(Halt::Cannot(reason) | Halt::Wait(_, reason)) => Ok(Err(reason)),
             Err(Halt::Problem(problem)) => Ok(Err(problem.message)),
         }
     }

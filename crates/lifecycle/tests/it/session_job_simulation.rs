@@ -137,6 +137,9 @@ pub(super) struct Sim {
     pub(super) away: u64,
     /// What is temporarily invisible of a JobManager that keeps running.
     haze: Haze,
+    /// Jobs that have ended, and the one that is not listed because it ended just now.
+    ended: BTreeSet<String>,
+    unlisted: Option<String>,
     /// Start time of the JobManager.
     job_manager_start: Timestamp,
     is_high_availability_on: bool,
@@ -231,6 +234,8 @@ impl Sim {
             unstopped: BTreeSet::new(),
             away: 0,
             haze: Haze::default(),
+            ended: BTreeSet::new(),
+            unlisted: None,
             job_manager_start: "2025-12-31T00:00:00Z".parse().unwrap(),
             is_high_availability_on,
             refuses: false,

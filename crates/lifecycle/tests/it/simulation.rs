@@ -113,6 +113,9 @@ pub(super) struct Sim {
     came_up: Option<Timestamp>,
     /// What is temporarily invisible of a running JobManager, each independently.
     haze: Haze,
+    /// The job that has ended last, and whether it is not listed because it ended just now.
+    ended: Option<String>,
+    is_unlisted: bool,
     job: Option<Running>,
     /// A job that runs on a lost node, until the pods of its cluster are gone.
     out_of_reach: Option<Running>,
@@ -292,6 +295,8 @@ impl Sim {
             starts_in: 0,
             came_up: None,
             haze: Haze::default(),
+            ended: None,
+            is_unlisted: false,
             job: None,
             out_of_reach: None,
             submission: None,

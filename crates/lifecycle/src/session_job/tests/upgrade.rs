@@ -70,6 +70,44 @@ fn q01_resuming_stateless_starts_empty() {
     assert_eq!(submitted(&plan).savepoint_path, None);
 }
 
+/// A JobManager does not list a job in the moment in which it ends.
+#[test]
+fn s07_a_job_that_is_missing_from_one_list_is_not_lost() {
+    let cases =
+        ["suspended", "restarted", "running"].map(|change| [(change, false), (change, true)]);
+    for (change, is_lost) in cases.into_iter().flatten() {
+        let mut case = Case::running("last-state");
+        case.checkpoints = Some(at("s3://lake/chk/1"));
+        match change {
+            "suspended" => case.job().state = JobState::Suspended,
+            "restarted" => case.edit(|spec| spec.restart_nonce = Some(1)),
+            _ => {}
+        }
+        case.pass();
+        case.waits = None;
+        case.jobs = Some(vec![]);
+        let before = case.status.clone();
+        for _ in 0..3 {
+            let plan = case.pass();
+            assert_eq!(names(&plan)[2..], [""; 0]);
+            let because = "the session cluster `cluster` does not list job";
+            assert!(plan.because.starts_with(because), "{}", plan.because);
+            assert_eq!(case.status, before);
+            case.waits = plan.waits;
+            case.now += jiff::SignedDuration::from_secs(3);
+        }
+        if is_lost {
+            case.now += jiff::SignedDuration::from_secs(3);
+            assert_eq!(reasons(&case.pass()), ["Missing"]);
+            continue;
+        }
+        case.list(JobStatusState::Canceled);
+        case.pass();
+        assert_eq!(case.status.error, None, "{change}");
+        assert_eq!(case.path(), Some("s3://lake/chk/1"), "{change}");
+    }
+}
+
 #[test]
 fn s07_a_job_that_vanishes_while_it_is_cancelled_is_not_guessed_at() {
     let mut case = Case::running("last-state");

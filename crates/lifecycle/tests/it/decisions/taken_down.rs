@@ -554,8 +554,7 @@ fn a_redeploy_to_a_checkpoint_of_a_job_that_nobody_can_cancel_is_made() {
     let plan = lost.plan();
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Upgrading);
     assert_eq!(restored(&lost.clone().after(&plan).plan()), Some(own.clone()));
-    let mut unlisted = named(Scene::running("savepoint"));
-    unlisted.facts.jobs = Fact::Known(vec![]);
+    let unlisted = named(Scene::running("savepoint")).unlisted();
     let plan = unlisted.plan();
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Upgrading);
     // A silent JobManager may still receive the cancellation.

@@ -342,6 +342,7 @@ impl Explored for State {
         write!(text, "{:?}", rank(self.sim.saved)).unwrap();
         write!(text, "{:?}{}", self.sim.went_back, self.waited()).unwrap();
         write!(text, "{}{:?}", self.sim.doubt.is_any(), self.sim.haze).unwrap();
+        write!(text, "{:?}", self.sim.unlisted).unwrap();
         let unsaved = self.sim.unsaved.iter().filter(|id| is_known(&text, id));
         let unsaved: Vec<_> = unsaved.collect();
         write!(text, "{:?}{unsaved:?}", self.sim.stopping).unwrap();

@@ -184,7 +184,7 @@ impl Sim {
     pub(super) fn has_seen_all(&self) -> bool {
         let record = &self.status.job_status;
         let is_expected = self.delays || !self.late.is_empty() || self.went_back.is_some();
-        let is_clear = self.away == 0 && !self.haze.is_any();
+        let is_clear = self.away == 0 && !self.haze.is_any() && self.unlisted.is_none();
         let mine = self.mine().filter(|_| is_clear && !is_expected);
         mine.is_some_and(|job| {
             self.used.last() == Some(&job.id) && tells_all(record, job.state, job.newest())
@@ -329,7 +329,8 @@ impl Sim {
             start_time: 1,
             modified: None,
         };
-        self.jobs.iter().map(job).collect()
+        let is_listed = |job: &&Running| self.unlisted.as_ref() != Some(&job.id);
+        self.jobs.iter().filter(is_listed).map(job).collect()
     }
 
     pub(super) fn mine(&self) -> Option<&Running> {

@@ -78,6 +78,7 @@ impl Sim {
         let record = &self.status.job_status;
         self.is_up()
             && !self.haze.is_any()
+            && !self.is_unlisted
             && self.job.as_ref().is_some_and(|job| {
                 // Without high availability a later run may have the same id.
                 let started = job.started.as_millisecond().to_string();

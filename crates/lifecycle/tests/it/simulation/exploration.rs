@@ -423,6 +423,7 @@ impl Sim {
         let paths: Vec<_> = known.iter().map(|(path, _)| path).collect();
         let job = job.as_ref().map(|job| rank(job.records));
         write!(text, "{:?}{}{:?}", self.named, self.doubt.is_any(), self.haze).unwrap();
+        write!(text, "{}", self.is_unlisted).unwrap();
         write!(text, "{paths:?}{ranks:?}{in_ha:?}{triggers:?}{job:?}").unwrap();
         write!(text, "{:?}{:?}", rank(self.durable), rank(self.saved)).unwrap();
         write!(text, "{}{:?}", self.upheaval.text(), self.operator.base).unwrap();

@@ -5,6 +5,15 @@ use super::*;
 impl Sim {
     /// Advances the clock by a second.
     pub(crate) fn tick(&mut self) {
+        self.pass_time();
+        let ended = self.job.as_ref().filter(|job| job.state.is_globally_terminal());
+        let ended = ended.map(|job| job.id.clone());
+        // A JobManager may leave out a job in the moment in which it ends.
+        self.is_unlisted = ended.is_some() && ended != self.ended && self.now.as_second() % 3 == 0;
+        self.ended = ended;
+    }
+
+    fn pass_time(&mut self) {
         self.now += SignedDuration::from_secs(1);
         self.go_on_deleting_snapshots();
         self.haze.tick();

@@ -331,7 +331,7 @@ impl Sim {
             start_time: job.started.as_millisecond(),
             modified: None,
         };
-        self.job.iter().map(job).collect()
+        self.job.iter().filter(|_| !self.is_unlisted).map(job).collect()
     }
 
     pub(super) fn checkpoints(&self) -> Checkpoints {
