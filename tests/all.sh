@@ -25,8 +25,8 @@ if [ "$what" != fast ]; then
         seed=1795303101
         # Fewer seeds of each random simulation than by default.
         export KUBECTL_FLINK_SIMULATION_CASES="${KUBECTL_FLINK_SIMULATION_CASES:-12}"
-        # A sixteenth of the points of the crash matrix; with real Flink a third of the points and of the examples. The next
-        # commit gets another part.
+        # A sixteenth of the points of the crash matrix; a third of the longest searches, and with real Flink of the points
+        # and of the examples. The next commit gets another part.
         commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
         export KUBECTL_FLINK_TEST_SHARE="${KUBECTL_FLINK_TEST_SHARE:-$((commits % 16))/16}"
         echo "Of the longest tests this is share $KUBECTL_FLINK_TEST_SHARE: KUBECTL_FLINK_TEST_SHARE=$KUBECTL_FLINK_TEST_SHARE make test"

@@ -10,4 +10,3 @@ pub(crate) mod patience;
 pub(crate) mod program;
 pub(crate) mod rights;
 pub(crate) mod serving;
-pub(crate) mod share;

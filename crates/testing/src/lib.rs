@@ -14,5 +14,6 @@ pub mod choices;
 pub mod exploration;
 pub mod generated;
 pub mod scene;
+pub mod share;
 pub mod sources;
 pub mod terminal;

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::support::api_client;
 use crate::support::program::{other, program};
-use crate::support::share;
+use testing::share;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Number of lines of each log that a failing test prints.

@@ -12,7 +12,7 @@ use super::Cluster;
 use crate::faults::operator::Operator;
 use crate::faults::proxy::{Asked, Fault, Moment, Proxy};
 use crate::support::patience::PATIENCE;
-use crate::support::share::third;
+use testing::share::third;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 

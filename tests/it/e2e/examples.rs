@@ -14,7 +14,7 @@ use super::is;
 use crate::flink_tls::Authority;
 use crate::support::patience::{BEYOND_PATIENCE, PATIENCE};
 use crate::support::program::other;
-use crate::support::share::third;
+use testing::share::third;
 
 const DEPLOYMENT: &str = "FlinkDeployment";
 

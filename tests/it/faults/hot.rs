@@ -15,7 +15,7 @@ use super::proxy::{Asked, Fault};
 use super::scenarios::{JOB, hot, run, until_checkpointed};
 use super::stage::{DEPLOYMENT, Stage, is_stable, is_suspended};
 use super::trouble::{Trouble, same_end};
-use crate::support::share::third;
+use testing::share::third;
 
 /// Longer than a JobManager waits for a lock that is not renewed.
 const SLOW: Duration = Duration::from_secs(18);

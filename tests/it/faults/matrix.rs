@@ -13,7 +13,7 @@ use super::points::{self, Point, What};
 use super::scenarios::{self, Scenario};
 use super::stage;
 use super::trouble::{Base, Trouble, base, survive};
-use crate::support::share::share;
+use testing::share::share;
 
 /// What a run writes depends on timing: of the points that all undisturbed runs passed, at most one in this many may be
 /// missed in every try.

@@ -14,7 +14,7 @@ use super::scenarios::{CLUSTER, JOB, job_in_session, session_cluster};
 use super::stage::{SESSION_JOB, Script, Stage, is_stable};
 use super::trouble::{Trouble, first, same_end};
 use crate::support::patience::PATIENCE;
-use crate::support::share::third;
+use testing::share::third;
 
 /// How long permissions are revoked; longer if none of them is missed by then.
 const AWAY: Duration = Duration::from_secs(6);

@@ -11,7 +11,7 @@ use super::proxy::{Asked, Fault, Moment, Recorded};
 use super::scenarios::{self, Scenario};
 use super::stage::{OPERATOR_CONFIG, SNAPSHOT, Script, Stage, config_file};
 use crate::support::fake_flink::Cluster;
-use crate::support::share;
+use testing::share;
 
 /// Maximum number of tries until the intended fault occurs: with other timing an operator may not reach the point.
 const TRIES: usize = 8;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use api::version::FlinkVersion;
 use testing::exploration::{self, Budget, Explored, Rested};
+use testing::share::third;
 
 use super::*;
 use crate::simulation::upheaval::Change;
@@ -629,7 +630,8 @@ fn every_way_through_an_upheaval_of_a_session_job_keeps_the_laws() {
         Edit::ClusterImage,
         Edit::ClusterVersion,
     ];
-    for (mode, is_default) in [("savepoint", false), ("last-state", false), ("last-state", true)] {
+    let worlds = [("savepoint", false), ("last-state", false), ("last-state", true)];
+    for (mode, is_default) in third(worlds) {
         let name = if is_default { ", HA by default" } else { "" };
         let mut sim = Sim::new(mode, mode == "last-state").with_recorded_cluster(is_default);
         if is_default {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use api::status::ReconciliationState;
 use testing::exploration::{self, Budget, Explored, Rested};
+use testing::share::third;
 
 use super::upheaval::{Change, HIGHLY_AVAILABLE, Untold};
 use super::*;
@@ -492,14 +493,15 @@ impl Sim {
 /// The operator is paused in the middle of a pass, or an answer or a request takes its time.
 #[test]
 fn every_way_through_an_interrupted_pass_keeps_the_laws() {
-    let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
-    for (name, sim) in [
-        ("savepoint", Sim::new("savepoint")),
-        ("last-state", Sim::new("last-state")),
-        ("standalone last-state", Sim::new("last-state").standalone()),
-        ("savepoint without HA", Sim::without_high_availability("savepoint")),
-    ] {
-        let mut start = start(sim, (edits, FAULTS), Budget::read_or("1,1,0"));
+    let edits: &[Edit] = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
+    for (name, sim, possible) in third([
+        ("savepoint", Sim::new("savepoint"), (edits, FAULTS)),
+        ("hot", Sim::hot_for_moments(), HOT),
+        ("last-state", Sim::new("last-state"), (edits, FAULTS)),
+        ("standalone last-state", Sim::new("last-state").standalone(), (edits, FAULTS)),
+        ("savepoint without HA", Sim::without_high_availability("savepoint"), (edits, FAULTS)),
+    ]) {
+        let mut start = start(sim, possible, Budget::read_or("1,1,0"));
         start.is_interrupted = true;
         exploration::explore(&format!("{name}, interrupted"), start);
     }
@@ -508,25 +510,28 @@ fn every_way_through_an_interrupted_pass_keeps_the_laws() {
 /// Pods of the new spec stand by and take over. The lock expires within two moments without the operator.
 #[test]
 fn every_way_through_a_hot_upgrade_keeps_the_laws() {
-    let edits = &[
+    explore_within("hot", Sim::hot_for_moments(), HOT, Budget::read());
+}
+
+/// What may happen in a hot upgrade.
+const HOT: (&[Edit], &[Fault]) = (
+    &[
         Edit::Parallelism,
         Edit::BreakImage,
         Edit::MendImage,
         Edit::Suspend,
         Edit::Redeploy,
         Edit::Delete,
-    ];
-    let faults =
-        &[Fault::Job, Fault::Process, Fault::Deployment, Fault::Checkpoint, Fault::Standby];
-    let hot = || {
-        let mut sim = Sim::hot();
+    ],
+    &[Fault::Job, Fault::Process, Fault::Deployment, Fault::Checkpoint, Fault::Standby],
+);
+
+impl Sim {
+    fn hot_for_moments() -> Self {
+        let mut sim = Self::hot();
         sim.standby.lease = 2;
         sim
-    };
-    explore_within("hot", hot(), (edits, faults), Budget::read());
-    let mut start = start(hot(), (edits, faults), Budget::read_or("1,1,0"));
-    start.is_interrupted = true;
-    exploration::explore("hot, interrupted", start);
+    }
 }
 
 fn explore(name: &str, sim: Sim) {
@@ -646,15 +651,16 @@ fn every_way_to_change_a_job_that_starts_keeps_the_laws() {
 #[test]
 fn every_way_through_an_upheaval_keeps_the_laws() {
     let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
-    for mode in ["savepoint", "last-state"] {
-        for (name, sim) in [
-            ("", Sim::new(mode)),
-            (", HA by default", Sim::without_high_availability(mode).with_defaults()),
-            (", standalone", Sim::new(mode).standalone()),
-        ] {
-            let left = Budget::read_or("1,1,1");
-            explore_within(&format!("{mode}{name}, upheavals"), sim, (edits, UPHEAVALS), left);
-        }
+    let worlds = ["savepoint", "last-state"].map(|mode| {
+        [
+            (mode, "", Sim::new(mode)),
+            (mode, ", HA by default", Sim::without_high_availability(mode).with_defaults()),
+            (mode, ", standalone", Sim::new(mode).standalone()),
+        ]
+    });
+    for (mode, name, sim) in third(worlds.into_iter().flatten()) {
+        let left = Budget::read_or("1,1,1");
+        explore_within(&format!("{mode}{name}, upheavals"), sim, (edits, UPHEAVALS), left);
     }
 }
 

@@ -11,23 +11,23 @@ fn parts() -> (usize, usize) {
 }
 
 /// Whether this run executes only a part.
-pub(crate) fn is_partial() -> bool {
+pub fn is_partial() -> bool {
     parts().1 > 1
 }
 
 /// Returns this run's share of many items.
-pub(crate) fn share<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+pub fn share<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     part(all, usize::MAX)
 }
 
 /// Returns this run's share of a few slow items, at least a third of them.
-pub(crate) fn third<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+pub fn third<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     part(all, 3)
 }
 
 /// Returns one of several ways to run test number `number`, a different one with each commit; the first if all tests
 /// run.
-pub(crate) fn one_of<T: Copy>(ways: &[T], number: usize) -> T {
+pub fn one_of<T: Copy>(ways: &[T], number: usize) -> T {
     let (which, of) = parts();
     ways[if of > 1 { (which + number) % ways.len() } else { 0 }]
 }
