@@ -53,6 +53,7 @@ use testing::scene::assert_names_its_wait;
 
 mod care;
 mod cluster;
+mod colours;
 mod exploration;
 mod generated;
 mod happenings;

@@ -231,6 +231,10 @@ impl Sim {
         let ended = self.job.as_ref().is_some_and(|job| job.state.is_globally_terminal());
         self.log.push("  lost: its process".to_owned());
         self.doubt.hide();
+        if ended && self.job.as_ref().is_some_and(|job| job.newest().is_none()) {
+            // Another process cannot tell that it left no state.
+            self.doubt.last();
+        }
         self.go_back_to_checkpoints();
         let job_manager = self.job_manager.as_mut().unwrap();
         job_manager.available_replicas = 0;
