@@ -120,6 +120,7 @@ impl Stage {
             Target::Native => self.keep_state_in_store(spec),
             Target::Standalone => {
                 spec["mode"] = json!("standalone");
+                spec["job"]["upgradeMode"] = json!("last-state");
                 spec["flinkConfiguration"][HOT] = json!("true");
             }
             Target::Lab => drop(spec.as_object_mut().unwrap().remove("job")),
