@@ -202,15 +202,11 @@ impl Sim {
     /// Returns the serving colour according to the status.
     pub(crate) fn serving(&self) -> Option<Colour> {
         use BlueGreenState as State;
-        let (colour, is_target) = match self.status.blue_green_state? {
-            State::InitializingBlue => return None,
-            State::ActiveBlue | State::SavepointingBlue => (Colour::Blue, false),
-            State::ActiveGreen | State::SavepointingGreen => (Colour::Green, false),
-            State::TransitioningToBlue => (Colour::Blue, true),
-            State::TransitioningToGreen => (Colour::Green, true),
-        };
-        let has_former = is_target && self.runs(colour.other());
-        let colour = if has_former { colour.other() } else { colour };
+        let state = self.status.blue_green_state.filter(|it| *it != State::InitializingBlue)?;
+        let former = state.serving();
+        let is_transition =
+            matches!(state, State::TransitioningToBlue | State::TransitioningToGreen);
+        let colour = if is_transition && !self.runs(former) { former.other() } else { former };
         self.children.contains_key(&colour).then_some(colour)
     }
 

@@ -364,12 +364,7 @@ impl Sim {
             return;
         }
         self.asked += 1;
-        let newest = self.states.iter().max_by_key(|(_, records)| **records);
-        let newest = newest.filter(|(_, records)| **records >= self.durable);
-        let named = newest.map(|(path, records)| (path.clone(), *records));
-        // A job that starts with nothing has nothing to lose.
-        let (path, records) = named.unwrap_or_else(|| ("s3://lake/sp/empty".to_owned(), 0));
-        assert!(records >= self.durable, "what is durable is kept somewhere");
+        let (path, records) = newest_of(&self.states, self.durable);
         self.redeploy_from(path, records);
     }
 
@@ -386,6 +381,17 @@ impl Sim {
     fn job_mut(resource: &mut FlinkDeployment) -> &mut api::job::JobSpec {
         resource.spec.job.as_mut().unwrap()
     }
+}
+
+/// Returns the state that a person names who is asked for the newest, with its records.
+fn newest_of(states: &BTreeMap<String, u64>, durable: u64) -> (String, u64) {
+    let newest = states.iter().max_by_key(|(_, records)| **records);
+    let newest = newest.filter(|(_, records)| **records >= durable);
+    let named = newest.map(|(path, records)| (path.clone(), *records));
+    // A job that starts with nothing has nothing to lose.
+    let (path, records) = named.unwrap_or_else(|| ("s3://lake/sp/empty".to_owned(), 0));
+    assert!(records >= durable, "what is durable is kept somewhere");
+    (path, records)
 }
 
 fn names(steps: &[Step]) -> Vec<&'static str> {

@@ -124,15 +124,12 @@ impl Colours {
     /// Returns the serving colour according to the status.
     fn serving(&self) -> Option<Colour> {
         use BlueGreenState as State;
-        let (colour, is_target) = match self.status.blue_green_state? {
-            State::InitializingBlue => return None,
-            State::ActiveBlue | State::SavepointingBlue => (Colour::Blue, false),
-            State::ActiveGreen | State::SavepointingGreen => (Colour::Green, false),
-            State::TransitioningToBlue => (Colour::Blue, true),
-            State::TransitioningToGreen => (Colour::Green, true),
-        };
-        let has_former = is_target && self.children.contains_key(&colour.other());
-        Some(if has_former { colour.other() } else { colour })
+        let state = self.status.blue_green_state.filter(|it| *it != State::InitializingBlue)?;
+        let colour = state.serving();
+        let is_transition =
+            matches!(state, State::TransitioningToBlue | State::TransitioningToGreen);
+        let is_alone = is_transition && !self.children.contains_key(&colour);
+        Some(if is_alone { colour.other() } else { colour })
     }
 
     fn is_at_rest(&self) -> bool {
@@ -411,13 +408,7 @@ impl Colours {
         if is_pending || !self.is_at_rest() || !asks(sim.status.error.as_deref()) {
             return;
         }
-        let durable = sim.durable;
-        let newest = self.states.iter().max_by_key(|(_, records)| **records);
-        let newest = newest.filter(|(_, records)| **records >= durable);
-        let named = newest.map(|(path, records)| (path.clone(), *records));
-        // A job that starts with nothing has nothing to lose.
-        let (path, records) = named.unwrap_or_else(|| ("s3://lake/sp/empty".to_owned(), 0));
-        assert!(records >= durable, "what is durable is kept somewhere");
+        let (path, records) = newest_of(&self.states, sim.durable);
         self.states.insert(path.clone(), records);
         self.edit(|spec| {
             let job = spec.job.as_mut().unwrap();
