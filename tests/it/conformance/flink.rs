@@ -27,25 +27,8 @@ impl World for FakeFlink {
         Self::client(self)
     }
 
-    fn jar(&self) -> Vec<u8> {
-        b"PK".to_vec()
-    }
-
-    fn gate(&self) -> String {
-        "gate".to_owned()
-    }
-
     fn set(&self, gate: &str, is_set: bool) {
         self.with("", |cluster| cluster.gates.set(gate, is_set));
-    }
-
-    /// A job of the fake is nowhere else when it is held.
-    fn is_held(&self, _place: &str) -> bool {
-        true
-    }
-
-    fn savepoints(&self) -> String {
-        "file:/savepoints".to_owned()
     }
 }
 

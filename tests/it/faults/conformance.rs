@@ -93,24 +93,8 @@ impl World for Model {
         self.client.clone()
     }
 
-    fn jar(&self) -> Vec<u8> {
-        b"PK".to_vec()
-    }
-
-    fn gate(&self) -> String {
-        "gate".to_owned()
-    }
-
     fn set(&self, gate: &str, is_set: bool) {
         self.with(|cluster| cluster.gates.set(gate, is_set));
-    }
-
-    fn is_held(&self, _place: &str) -> bool {
-        true
-    }
-
-    fn savepoints(&self) -> String {
-        "file:/savepoints".to_owned()
     }
 
     fn maps(&self) -> Option<&Maps> {

@@ -40,19 +40,32 @@ const FAILS: &str = concat!(
     r"|Checkpoint (Coordinator is suspending\.|was declined \([a-z ]+\)))$"
 );
 
-/// A session cluster in which a script runs.
+/// A session cluster in which a script runs; by default, one that is faked.
 pub(crate) trait World {
     fn client(&self) -> Client;
-    /// Returns the jar of the scripted job.
-    fn jar(&self) -> Vec<u8>;
-    /// Returns the job's first argument.
-    fn gate(&self) -> String;
+
     /// Makes jobs wait or fail at a place, or no longer.
     fn set(&self, gate: &str, is_set: bool);
-    /// Whether a job waits at a place.
-    fn is_held(&self, place: &str) -> bool;
+
+    /// Returns the jar of the scripted job.
+    fn jar(&self) -> Vec<u8> {
+        b"PK".to_vec()
+    }
+
+    /// Returns the job's first argument.
+    fn gate(&self) -> String {
+        "gate".to_owned()
+    }
+
+    /// Whether a job waits at a place. One of a fake is nowhere else when it is held.
+    fn is_held(&self, _place: &str) -> bool {
+        true
+    }
+
     /// Returns the URL of the directory of savepoints.
-    fn savepoints(&self) -> String;
+    fn savepoints(&self) -> String {
+        "file:/savepoints".to_owned()
+    }
 
     /// Returns where HA metadata is kept.
     fn maps(&self) -> Option<&Maps> {
