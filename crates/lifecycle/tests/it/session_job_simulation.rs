@@ -47,7 +47,9 @@ use state::restore_point::RestorePoint;
 
 use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::upheaval::{Refused, Upheaval, Upheaved};
-use super::support::operated::{Event, Interruption, Operated, Stored, interrupted, undisturbed};
+use super::support::operated::{
+    Event, Interruption, Operated, Stored, interrupted, operated, undisturbed,
+};
 use super::support::phases::store_session_job;
 use super::support::worlds::{
     COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_KEPT, VERTEX,

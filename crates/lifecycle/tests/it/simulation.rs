@@ -37,7 +37,9 @@ use render::Objects;
 use serde_json::json;
 use state::restore_point::RestorePoint;
 
-use super::support::operated::{Event, Interruption, Operated, Stored, interrupted, undisturbed};
+use super::support::operated::{
+    Event, Interruption, Operated, Stored, interrupted, is_in_conflict, operated, undisturbed,
+};
 use super::support::phases::store_deployment;
 use super::support::worlds::{
     COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_KEPT, Trial,

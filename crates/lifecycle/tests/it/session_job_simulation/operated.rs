@@ -2,7 +2,9 @@
 
 use super::*;
 
-impl Operated<FlinkSessionJob> for Sim {
+impl Operated for Sim {
+    operated!(FlinkSessionJob, SessionJobStatus);
+
     fn stored(&self) -> Stored<SessionJobStatus> {
         (self.resource.metadata.generation, self.status.clone())
     }

@@ -2,7 +2,13 @@
 
 use super::*;
 
-impl Operated<FlinkDeployment> for Sim {
+impl Operated for Sim {
+    operated!(FlinkDeployment, DeploymentStatus);
+
+    fn is_in_conflict(&self, step: &Step, known: &Self::Stored) -> bool {
+        is_in_conflict(step, &Operated::stored(self), known)
+    }
+
     fn stored(&self) -> Stored<DeploymentStatus> {
         (self.resource.metadata.generation, self.status.clone())
     }

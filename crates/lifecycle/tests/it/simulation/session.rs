@@ -1,6 +1,6 @@
 //! Session clusters in the same kind of world: without a job of their own, but with session jobs.
 
-use crate::support::operated::{Next, Operated, Stored};
+use crate::support::operated::{Next, Operated, Stored, is_in_conflict, operated};
 use crate::support::phases::store_deployment;
 use crate::support::worlds::{
     COMES_TO_REST, Logged, RESTS_FOR, Trial, Workers, begin_deletion, crashes, fact, image_in,
@@ -32,6 +32,7 @@ use super::upheaval::{Refused, Upheaval, Upheaved};
 use super::{BROKEN_IMAGE, names};
 use jiff::{SignedDuration, Timestamp};
 
+mod exploration;
 mod java;
 mod laws;
 mod operated;
@@ -67,6 +68,8 @@ pub(crate) struct Session {
     is_silent: bool,
     /// The operator is paused in the middle of a plan, and nobody submits jobs by hand that it has not looked for.
     is_paused: bool,
+    /// The plan was made for a resource that is being deleted.
+    is_deletion_known: bool,
     /// Number of created JobManagers.
     pub(crate) made: u64,
     /// How often an Ingress was applied while the cluster ran.
@@ -123,6 +126,7 @@ impl Session {
             metadata_unreadable: false,
             is_silent: false,
             is_paused: false,
+            is_deletion_known: false,
             made: 0,
             ingresses_moved: 0,
             made_with: FlinkConfig::new(),
@@ -273,7 +277,7 @@ impl Session {
         if self.job_manager.is_some() {
             return;
         }
-        assert!(self.resource.metadata.deletion_timestamp.is_none(), "started while being deleted");
+        assert!(!self.is_deletion_known, "started while being deleted");
         assert_eq!(self.pods_linger, 0, "a second JobManager beside the pods of the first");
         if let Some(workers) = &self.workers {
             assert!(!workers.fact.is_deleting, "a JobManager beside TaskManagers that go");

@@ -2,13 +2,20 @@
 
 use super::*;
 
-impl Operated<FlinkDeployment> for Session {
+impl Operated for Session {
+    operated!(FlinkDeployment, DeploymentStatus);
+
+    fn is_in_conflict(&self, step: &Step, known: &Self::Stored) -> bool {
+        is_in_conflict(step, &Operated::stored(self), known)
+    }
+
     fn stored(&self) -> Stored<DeploymentStatus> {
         (self.resource.metadata.generation, self.status.clone())
     }
 
     fn plan(&mut self) -> Plan {
         self.is_paused = false;
+        self.is_deletion_known = self.resource.metadata.deletion_timestamp.is_some();
         let fresh = Fresh { job_id: self.id(), trigger_id: self.id(), uuid: self.id() };
         let mut facts = Facts { stopped_at: self.upheaval.stopped_at.clone(), ..Facts::default() };
         let mut memo = Memo::default();
@@ -123,6 +130,10 @@ impl Operated<FlinkDeployment> for Session {
 
     fn note_pause(&mut self) {
         self.is_paused = true;
+    }
+
+    fn note_stale(&mut self) {
+        self.is_deletion_known = false;
     }
 
     fn go_on(&mut self) {

@@ -85,7 +85,7 @@ impl Session {
     }
 
     /// Whether its end is on record.
-    fn is_replaced(&self) -> bool {
+    pub(super) fn is_replaced(&self) -> bool {
         self.status.reconciliation_status.state == ReconciliationState::Upgrading
     }
 
