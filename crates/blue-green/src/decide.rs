@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::change::{Change, change, is_stateless, is_suspended, named_state};
 use crate::child::{self, Child};
+use crate::not_carried_out;
 use crate::plan::{Plan, Step};
 use crate::report::Progress;
 use crate::transition::Start;
@@ -54,11 +55,15 @@ pub(crate) type End = Result<Plan, Halt>;
 /// The next question, whose answer is missing from the facts.
 pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
     let mut pass = Pass::new(world);
-    match pass.run() {
-        Ok(plan) => Ok(plan),
-        Err(Halt::Question(question)) => Err(question),
-        Err(Halt::Problem { reason, message }) => Ok(Pass::new(world).refuse(reason, message)),
+    let mut plan = match pass.run() {
+        Ok(plan) => plan,
+        Err(Halt::Question(question)) => return Err(question),
+        Err(Halt::Problem { reason, message }) => Pass::new(world).refuse(reason, message),
+    };
+    if let Some(why) = &world.facts.stopped_at {
+        not_carried_out::tell_first(&mut plan, world.status, why);
     }
+    Ok(plan)
 }
 
 /// A decision in progress.
@@ -76,7 +81,7 @@ impl<'a> Pass<'a> {
     fn new(world: &'a World<'a>) -> Self {
         Self {
             world,
-            status: world.status.clone(),
+            status: not_carried_out::forgotten(world.status),
             steps: vec![],
             progress: None,
             has_complained: false,
@@ -349,18 +354,27 @@ impl<'a> Pass<'a> {
         wanted: &FlinkDeploymentSpec,
     ) {
         let name = child.name();
+        let is_changing = self.status.job_status.state == Some(JobStatusState::Reconciling);
+        let is_again = is_changing && !self.is_edited();
         self.record(self.world.resource.spec.clone());
         self.set_job(JobStatusState::Reconciling);
         self.status.error = None;
-        self.status.abort_timestamp = Some(self.deadline());
+        if !is_again || self.status.aborts_at().is_none() {
+            self.status.abort_timestamp = Some(self.deadline());
+        }
         self.status.deployment_ready_timestamp = None;
+        if is_again && self.is_late() {
+            self.complain_of_change(child);
+        }
         self.report("Changing", format!("`{name}` is changed in place"));
         self.write();
         let changed = child::changed(child.0, self.world, colour, wanted);
         if changed != *child.0 {
             self.steps.push(Step::ChangeChild(Box::new(changed)));
         }
-        self.tell("SpecChanged", format!("`{name}` is changed in place"));
+        if !is_again {
+            self.tell("SpecChanged", format!("`{name}` is changed in place"));
+        }
     }
 
     /// Records a transition to this colour, with the state that it starts from. That state replaces the trigger: next

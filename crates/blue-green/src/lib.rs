@@ -11,6 +11,7 @@
 pub mod change;
 pub mod child;
 mod decide;
+pub mod not_carried_out;
 pub mod plan;
 pub mod rehearsal;
 mod report;

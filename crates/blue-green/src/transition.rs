@@ -230,6 +230,9 @@ impl Pass<'_> {
                 Some(_) => {}
             }
         }
+        if let (Some(serving), Some(why)) = (serving, self.unchanged(target, missing.is_some())) {
+            return Ok(self.abort(to, target, serving, &why));
+        }
         if let Some(plan) = self.follow_edit(to, target, serving.is_some(), missing) {
             return Ok(plan);
         }
@@ -247,6 +250,12 @@ impl Pass<'_> {
         let Some(recorded) = self.recorded() else {
             return Ok(self.leave_transition(from, serving, "its spec cannot be read"));
         };
+        if self.is_edited() {
+            return Ok(self.leave_transition(from, serving, "there is another spec to start"));
+        }
+        if let Some(why) = self.world.facts.stopped_at.clone().filter(|_| self.is_late()) {
+            return Ok(self.give_up_unmade(to, serving, &why));
+        }
         let named = named_state(&serving.0.spec, &recorded);
         let path = match (path, self.status.savepoint_trigger_id.clone()) {
             _ if named.is_some() => named,
@@ -275,7 +284,9 @@ impl Pass<'_> {
             }
         };
         self.status.error = None;
-        self.status.abort_timestamp = Some(self.deadline());
+        if self.world.facts.stopped_at.is_none() || self.status.aborts_at().is_none() {
+            self.status.abort_timestamp = Some(self.deadline());
+        }
         self.status.deployment_ready_timestamp = None;
         self.status.job_status.upgrade_savepoint_path.clone_from(&path);
         // It may lead to the target that was lost.
@@ -315,6 +326,38 @@ impl Pass<'_> {
         (changed.spec != target.0.spec).then_some(changed)
     }
 
+    /// Returns why a target is given up that does not have the spec on record.
+    fn unchanged(&self, target: Child<'_>, is_missing: bool) -> Option<String> {
+        if !is_missing || self.status.is_decided() || self.is_edited() {
+            return None;
+        }
+        if self.is_to_abort(target.uid()) {
+            return Some("a user requested the abort".to_owned());
+        }
+        self.is_late().then(|| self.not_kept())
+    }
+
+    /// Says what keeps a child from a change that was made again and again.
+    pub(crate) fn complain_of_change(&mut self, child: Child<'_>) {
+        let message = format!("`{}` is not changed: {}", child.name(), self.not_kept());
+        self.complain("NotReady", message);
+    }
+
+    /// Returns whether there is another spec than the one on record, which may not be carried out yet.
+    pub(crate) fn is_edited(&self) -> bool {
+        let stored = self.world.status.recorded().template;
+        let is_other = |wanted| stored.is_none_or(|it| change(&it, wanted) != Change::None);
+        self.wanted().is_ok_and(is_other)
+    }
+
+    /// Says what keeps a child from the spec on record.
+    fn not_kept(&self) -> String {
+        let grace = self.world.settings.grace;
+        let why = self.world.facts.stopped_at.as_deref();
+        let why = why.unwrap_or("it is given the spec and does not keep it, as with admission");
+        format!("it did not get the spec within {grace:?}: {why}")
+    }
+
     /// Applies an edit during the transition to the target.
     fn follow_edit(
         &mut self,
@@ -337,6 +380,9 @@ impl Pass<'_> {
             }
         }
         self.steps.push(Step::ChangeChild(Box::new(missing?)));
+        if self.is_late() {
+            self.complain_of_change(target);
+        }
         self.report("Changing", format!("`{}` is changed", target.name()));
         let because = format!("changing `{}`", target.name());
         Some(self.go_on(because, self.world.settings.interval))
@@ -441,10 +487,29 @@ impl Pass<'_> {
 
     /// Deletes the target, and keeps what serves.
     fn abort(&mut self, to: Colour, target: Child<'_>, serving: Child<'_>, why: &str) -> Plan {
-        let (name, former) = (target.name(), serving.name());
+        let name = target.name();
+        self.give_up(to, name, serving, why);
+        self.write();
+        if serving.runs() {
+            self.discard_state(target);
+        }
+        self.delete(target, "the transition to it was aborted");
+        self.go_on(format!("aborting the transition to `{name}`"), self.world.settings.interval)
+    }
+
+    /// Gives up a target that could not be created in time.
+    fn give_up_unmade(&mut self, to: Colour, serving: Child<'_>, why: &str) -> Plan {
+        let name = to.child_of(self.world.resource.metadata.name.as_deref().unwrap_or_default());
+        let why = format!("it could not be created within {:?}: {why}", self.world.settings.grace);
+        self.give_up(to, &name, serving, &why);
+        self.go_on(format!("aborting the transition to `{name}`"), SOON)
+    }
+
+    fn give_up(&mut self, to: Colour, name: &str, serving: Child<'_>, why: &str) {
         let message = format!(
-            "the transition to `{name}` was aborted: {why}. `{former}` keeps serving. Change \
+            "the transition to `{name}` was aborted: {why}. `{}` keeps serving. Change \
              spec.template, or try the same one again with `kubectl flink promote {} --retry`",
+            serving.name(),
             self.world.resource.metadata.name.as_deref().unwrap_or_default()
         );
         self.status.blue_green_state = Some(to.other().active());
@@ -452,11 +517,5 @@ impl Pass<'_> {
         self.forget_transition();
         self.warn(ABORTED, message.clone());
         self.fail(ABORTED, message);
-        self.write();
-        if serving.runs() {
-            self.discard_state(target);
-        }
-        self.delete(target, "the transition to it was aborted");
-        self.go_on(format!("aborting the transition to `{name}`"), self.world.settings.interval)
     }
 }

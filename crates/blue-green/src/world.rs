@@ -31,7 +31,7 @@ pub enum Ingress {
     /// As desired, which may mean that there is none.
     InPlace,
     Differs,
-    /// An object of this name belongs to someone else, or the API server would reject it.
+    /// An object of this name belongs to someone else or cannot be read, or the API server would reject it.
     Refused {
         reason: String,
     },
@@ -51,6 +51,8 @@ pub enum Question {
 pub struct Facts {
     pub savepoint: Option<(String, Savepoint)>,
     pub ingress: Option<(Colour, Ingress)>,
+    /// Why the last plan for this spec was not carried out to its end.
+    pub stopped_at: Option<String>,
 }
 
 /// Everything that is known about a resource.

@@ -11,6 +11,7 @@ use blue_green::plan::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 use state::revision::RestoreKind;
+use testing::operated::Operated;
 
 use crate::world::{
     BROKEN_IMAGE, DELETION_WAITS, FAILING_PARALLELISM, NAMED_STATE, SAVEPOINT_ON_DELETION, Sim,

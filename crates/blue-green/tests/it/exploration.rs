@@ -7,72 +7,23 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use api::blue_green::{
-    ABORT_ANNOTATION, BlueGreenStatus, Colour, FlinkBlueGreenDeployment, PROGRESSING,
-    PROMOTE_ANNOTATION, RETRY_ANNOTATION, SERVING,
+    BlueGreenStatus, Colour, FlinkBlueGreenDeployment, PROGRESSING, RETRY_ANNOTATION, SERVING,
 };
 use api::job::{JobState, UpgradeMode};
 use blue_green::change::is_suspended;
-use blue_green::child::Child;
 use blue_green::plan::Step;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use testing::exploration::{self, Budget, Explored, Rested};
+use testing::operated::{Event, Interruption, Operated, interrupted, undisturbed};
+use testing::share::third;
 
-use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, RESTS_FOR, Sim, SimChild};
+use crate::happenings::{EDITS, Edit, FAULTS, Fault, JAVA, Role, UPHEAVALS};
+use crate::upheaval::Untold;
+use crate::world::{RESTS_FOR, Sim};
 
 /// Seconds until a failed savepoint is retried.
 const SAVEPOINT_AGAIN: i64 = 60;
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Edit {
-    Parallelism,
-    /// A parallelism with which the job fails soon after each start.
-    FailingParallelism,
-    BreakImage,
-    /// The spec that served first.
-    Back,
-    Suspend,
-    Resume,
-    /// Start from an older state.
-    Redeploy,
-    /// An option that does not affect a running job.
-    InPlace,
-    Promote,
-    Abort,
-    Retry,
-    Delete,
-}
-
-/// The child that a fault affects.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Role {
-    Serving,
-    Other,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Fault {
-    /// The next savepoint fails.
-    Savepoint,
-    /// The JobManager has forgotten its triggers.
-    Triggers,
-    /// The job fails for good.
-    Job(Role),
-    /// The job runs again.
-    Recovers(Role),
-    Unready(Role),
-    /// Someone deletes the child.
-    Child(Role),
-    /// The web UI cannot be pointed to another child.
-    WebUi,
-    /// Whatever is being waited for takes too long.
-    Late,
-    /// The Java operator makes this many passes.
-    Java(u8),
-    /// The same, and drops the conditions.
-    ForgetfulJava(u8),
-}
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Action {
@@ -81,49 +32,11 @@ enum Action {
     CrashBefore(usize),
     /// The operator gets what was stored before the last change, but the current children.
     StalePass,
+    Interrupted(Interruption<Event<Edit, Fault>>),
     World,
     Edit(Edit),
     Fault(Fault),
 }
-
-const EDITS: &[Edit] = &[
-    Edit::Parallelism,
-    Edit::FailingParallelism,
-    Edit::BreakImage,
-    Edit::Back,
-    Edit::Suspend,
-    Edit::Resume,
-    Edit::Redeploy,
-    Edit::InPlace,
-    Edit::Promote,
-    Edit::Abort,
-    Edit::Retry,
-    Edit::Delete,
-];
-const FAULTS: &[Fault] = &[
-    Fault::Savepoint,
-    Fault::Triggers,
-    Fault::Job(Role::Serving),
-    Fault::Job(Role::Other),
-    Fault::Recovers(Role::Serving),
-    Fault::Unready(Role::Serving),
-    Fault::Unready(Role::Other),
-    Fault::Child(Role::Serving),
-    Fault::Child(Role::Other),
-    Fault::WebUi,
-    Fault::Late,
-];
-
-const JAVA: &[Fault] = &[
-    Fault::Java(1),
-    Fault::ForgetfulJava(2),
-    Fault::Java(4),
-    Fault::ForgetfulJava(8),
-    Fault::Savepoint,
-    Fault::Unready(Role::Other),
-    Fault::Child(Role::Other),
-    Fault::Late,
-];
 
 /// What the API server has stored.
 type Stored = (FlinkBlueGreenDeployment, BlueGreenStatus);
@@ -133,7 +46,10 @@ struct State {
     sim: Sim,
     /// The state before the last change.
     stale: Option<Box<Stored>>,
+    edits: &'static [Edit],
     faults: &'static [Fault],
+    /// Whether passes are interrupted by more than crashes, which counts as a fault.
+    is_interrupted: bool,
     left: Budget,
 }
 
@@ -155,10 +71,13 @@ impl State {
             if index > 0 {
                 all.extend(state.crashed(Action::CrashBefore(index)));
             }
-            state.sim.take(step);
+            if !state.sim.take(step) {
+                all.push((Action::Pass, state));
+                return all;
+            }
         }
         all.extend(state.crashed(Action::CrashBefore(plan.steps.len())));
-        state.sim.store(&plan.status);
+        state.sim.conclude(&plan);
         all.push((Action::Pass, state));
         all.extend(self.stale_pass());
         all
@@ -167,6 +86,7 @@ impl State {
     fn crashed(&self, action: Action) -> Option<(Action, Self)> {
         let mut state = self.clone();
         state.left.crashes = state.left.crashes.checked_sub(1)?;
+        state.sim.die();
         Some((action, state))
     }
 
@@ -176,103 +96,38 @@ impl State {
         let (_, mut state) = self.crashed(Action::StalePass)?;
         let newest = state.stored();
         (state.sim.resource, state.sim.status) = earlier;
+        let known = state.sim.stored();
         let plan = state.sim.plan();
         (state.sim.resource, state.sim.status) = newest;
-        for step in plan.steps.iter().take_while(|step| !matches!(step, Step::WriteStatus(_))) {
-            state.sim.take(step);
-        }
+        state.sim.carry_out(&plan, known, undisturbed);
         Some((Action::StalePass, state))
     }
 
     fn edited(&self, edit: Edit) -> Self {
         let mut state = self.clone();
         state.left.edits -= 1;
-        if state.is_deleted() {
-            return state;
-        }
-        let sim = &mut state.sim;
-        match edit {
-            Edit::Parallelism => sim.edit_job(|job| job.parallelism = Some(3)),
-            Edit::FailingParallelism => {
-                sim.edit_job(|job| job.parallelism = Some(FAILING_PARALLELISM));
-            }
-            Edit::BreakImage => sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned())),
-            Edit::Back => {
-                let mode = sim.template().job.as_ref().unwrap().upgrade_mode;
-                let first = Sim::new(mode).template().clone();
-                sim.edit(|spec| *spec = first);
-            }
-            Edit::Suspend => sim.edit_job(|job| job.state = JobState::Suspended),
-            Edit::Resume => sim.edit_job(|job| job.state = JobState::Running),
-            Edit::Redeploy => sim.redeploy(),
-            Edit::InPlace => sim.edit(|spec| {
-                let options = [("kubernetes.operator.reconcile.interval", "1 min")];
-                spec.flink_configuration.0 = options
-                    .map(|(key, value)| (key.to_owned(), json!(value)))
-                    .into_iter()
-                    .collect();
-            }),
-            Edit::Promote | Edit::Abort => {
-                let other = sim.struck(Role::Other);
-                let uid = other.map(|child| Child(&child.object).uid().to_owned());
-                let id = uid.or_else(|| sim.status.savepoint_trigger_id.clone());
-                let is_promoted = edit == Edit::Promote;
-                let key = if is_promoted { PROMOTE_ANNOTATION } else { ABORT_ANNOTATION };
-                if let Some(id) = id {
-                    sim.annotate(key, id);
-                }
-            }
-            Edit::Retry => {
-                if let Some(since) = sim.given_up_since() {
-                    sim.annotate(RETRY_ANNOTATION, since);
-                }
-            }
-            Edit::Delete => sim.resource.metadata.deletion_timestamp = Some(Time(sim.now)),
-        }
+        state.sim.make(edit);
         state
     }
 
     fn struck(&self, fault: Fault) -> Self {
         let mut state = self.clone();
         state.left.faults -= 1;
-        let sim = &mut state.sim;
-        match fault {
-            Fault::Savepoint => sim.savepoint_fails = true,
-            Fault::Triggers => sim.forget_triggers(),
-            Fault::Job(role) => {
-                if let Some(child) = sim.struck(role) {
-                    child.fail();
-                }
-            }
-            Fault::Recovers(role) => {
-                if let Some(child) = sim.struck(role) {
-                    child.recover();
-                }
-            }
-            Fault::Unready(role) => {
-                if let Some(child) = sim.struck(role) {
-                    child.unready = 2;
-                }
-            }
-            Fault::Child(role) => {
-                if let Some(colour) = sim.colour_of(role) {
-                    sim.lose_child(colour);
-                }
-            }
-            Fault::WebUi => sim.ingress_refused = true,
-            Fault::Late => {
-                sim.now += SignedDuration::try_from(sim.settings.grace).unwrap();
-            }
-            Fault::Java(passes) | Fault::ForgetfulJava(passes) => {
-                sim.make_recorded_change();
-                for _ in 0..passes {
-                    sim.tick();
-                    sim.java_pass();
-                }
-                sim.take_over(matches!(fault, Fault::Java(_)));
-            }
-        }
+        state.sim.strike(fault);
         state
+    }
+
+    /// Passes that are interrupted by something else than a crash.
+    fn interrupted_passes(&self) -> Vec<(Action, Self)> {
+        if !self.is_interrupted {
+            return vec![];
+        }
+        let what = (self.edits, self.faults);
+        let all = interrupted(&self.sim, self.left, what, (Sim::make, Sim::strike));
+        let state = |(interruption, sim, left)| {
+            (Action::Interrupted(interruption), Self { sim, left, ..self.clone() })
+        };
+        all.into_iter().map(state).collect()
     }
 
     /// Makes one step of the world. The children of a deleted resource are deleted with it.
@@ -318,11 +173,12 @@ impl Explored for State {
 
     fn successors(&self) -> Vec<(Action, Self)> {
         let mut all = self.passes();
+        all.extend(self.interrupted_passes());
         let mut world = self.clone();
         world.tick();
         all.push((Action::World, world));
         if self.left.edits > 0 {
-            all.extend(EDITS.iter().map(|edit| (Action::Edit(*edit), self.edited(*edit))));
+            all.extend(self.edits.iter().map(|edit| (Action::Edit(*edit), self.edited(*edit))));
         }
         if self.left.faults > 0 {
             all.extend(
@@ -341,7 +197,9 @@ impl Explored for State {
     fn leave_alone(&mut self) {
         self.left = Budget { edits: 0, faults: 0, crashes: 0 };
         self.stale = None;
+        // Savepoints are tried again without end.
         self.sim.savepoint_fails = false;
+        self.sim.upheaval.show(Untold::Savepoints);
     }
 
     fn rest(&mut self) -> Rested {
@@ -350,6 +208,7 @@ impl Explored for State {
         let plan = self.sim.pass(None);
         self.hurry();
         let is_idle = plan.steps.is_empty() && self.sim.status == before;
+        let is_held_up = self.sim.is_held_up() && self.sim.status == before;
         // What the status reports may be waited for without end.
         let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
             && self.sim.status.error.is_none();
@@ -358,7 +217,7 @@ impl Explored for State {
         }
         let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
         Rested {
-            is_quiet: is_idle && !waits,
+            is_quiet: is_held_up || is_idle && !waits,
             is_gone: self.is_deleted() && self.sim.children.is_empty(),
             told: format!("{}: {steps:?}", plan.because),
         }
@@ -367,9 +226,13 @@ impl Explored for State {
     /// When idle, the request is fulfilled or the status says why not; once mended, it is fulfilled.
     fn assert_done(&self) {
         if self.is_deleted() {
-            return assert!(self.sim.children.is_empty(), "left behind");
+            // A child that does not end says so itself.
+            let stays = self.sim.upheaval.keeps_children();
+            return assert!(stays || self.sim.children.is_empty(), "left behind");
         }
-        self.sim.assert_told();
+        if !self.sim.is_held_up() {
+            self.sim.assert_told();
+        }
         let mut sim = self.sim.clone();
         sim.heal();
         if sim.status.error.as_ref().is_some_and(|error| error.contains("savepointRedeployNonce")) {
@@ -381,21 +244,8 @@ impl Explored for State {
 }
 
 impl Sim {
-    fn colour_of(&self, role: Role) -> Option<Colour> {
-        let serving = self.serving();
-        match role {
-            Role::Serving => serving,
-            Role::Other => Some(serving.map_or(Colour::Blue, Colour::other)),
-        }
-    }
-
-    fn struck(&mut self, role: Role) -> Option<&mut SimChild> {
-        let colour = self.colour_of(role)?;
-        self.children.get_mut(&colour)
-    }
-
     /// Returns when the spec was given up, from its condition.
-    fn given_up_since(&self) -> Option<String> {
+    pub(crate) fn given_up_since(&self) -> Option<String> {
         let mut conditions = self.status.conditions.iter();
         let progressing = conditions.find(|it| it.type_.as_deref() == Some(PROGRESSING))?;
         progressing.last_transition_time.clone()
@@ -407,7 +257,7 @@ impl Sim {
         let serving = conditions.iter().find(|it| it.type_.as_deref() == Some(SERVING)).unwrap();
         let running: Vec<Colour> =
             Colour::ALL.into_iter().filter(|colour| self.runs(*colour)).collect();
-        if self.ingress_refused
+        if (self.ingress_refused || self.upheaval.hides(Untold::WebUi))
             && self.status.error.as_ref().is_some_and(|it| it.contains("web UI"))
         {
             // What serves stays.
@@ -425,8 +275,10 @@ impl Sim {
             assert_eq!(self.ingress, Some(colour), "the web UI leads to somebody else");
         }
         // An error about something else does not explain why a job runs that should be stopped.
+        // A transition ends first, and says which child it waits for.
+        let is_told_first = self.upheaval.keeps_children() && self.status.error.is_some();
         assert!(
-            !is_suspended(self.template()) || running.is_empty(),
+            is_told_first || !is_suspended(self.template()) || running.is_empty(),
             "a suspend is forgotten: {:?}",
             self.status
         );
@@ -436,7 +288,7 @@ impl Sim {
 
     /// Returns the seconds since `time`, as far as they make a difference.
     fn since(&self, time: Option<Timestamp>, counts_to: i64) -> Option<i64> {
-        Some(self.now.duration_since(time?).as_secs().clamp(0, counts_to))
+        Some((self.now + self.upheaval.skew).duration_since(time?).as_secs().clamp(0, counts_to))
     }
 
     /// Serializes the state without times and counts.
@@ -495,24 +347,29 @@ impl Sim {
         write!(
             text,
             "{:?}{:?}{:?}{}",
-            status.aborts_at().map(|at| at <= self.now),
+            status.aborts_at().map(|at| at <= self.now + self.upheaval.skew),
             self.since(status.ready_since(), delay),
             self.since(written, SAVEPOINT_AGAIN) == Some(SAVEPOINT_AGAIN),
             retried == self.given_up_since().as_ref(),
         )
         .unwrap();
-        text
+        text + &self.upheaval.text()
     }
 }
 
 fn explore(name: &str, sim: Sim, default: &str) {
-    explore_with(name, sim, FAULTS, default);
+    explore_with(name, sim, (EDITS, FAULTS), default);
 }
 
-fn explore_with(name: &str, sim: Sim, faults: &'static [Fault], default: &str) {
-    let mut start = State { sim, stale: None, faults, left: Budget::read_or(default) };
+fn explore_with(name: &str, sim: Sim, what: (&'static [Edit], &'static [Fault]), default: &str) {
+    exploration::explore(name, start(sim, what, default));
+}
+
+fn start(sim: Sim, (edits, faults): (&'static [Edit], &'static [Fault]), default: &str) -> State {
+    let left = Budget::read_or(default);
+    let mut start = State { sim, stale: None, edits, faults, is_interrupted: false, left };
     start.hurry();
-    exploration::explore(name, start);
+    start
 }
 
 fn serving(mode: UpgradeMode) -> Sim {
@@ -545,7 +402,8 @@ fn every_way_of_two_edits_keeps_the_laws() {
 /// Each operator continues from what the other one left.
 #[test]
 fn every_way_beside_the_java_operator_keeps_the_laws() {
-    explore_with("blue/green, beside Java", serving(UpgradeMode::Savepoint), JAVA, "1,2,0");
+    let sim = serving(UpgradeMode::Savepoint);
+    explore_with("blue/green, beside Java", sim, (EDITS, JAVA), "1,2,0");
 }
 
 /// A suspended child is changed in place.
@@ -555,4 +413,35 @@ fn every_way_through_what_is_suspended_keeps_the_laws() {
     sim.edit_job(|job| job.state = JobState::Suspended);
     sim.settle();
     explore("blue/green, suspended", sim, "1,1,1");
+}
+
+/// The API server rejects a write or does not answer a read, children do not start or end, admission changes what is
+/// sent, or the operator has a wrong clock.
+#[test]
+fn every_way_through_an_upheaval_of_a_transition_keeps_the_laws() {
+    const WISHES: &[Edit] =
+        &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::InPlace, Edit::Delete];
+    for (name, mode) in third(MODES) {
+        let name = format!("blue/green, {name}, upheavals");
+        explore_with(&name, serving(mode), (WISHES, UPHEAVALS), "1,1,0");
+    }
+}
+
+const MODES: [(&str, UpgradeMode); 2] =
+    [("savepoint", UpgradeMode::Savepoint), ("stateless", UpgradeMode::Stateless)];
+
+/// The operator is paused in the middle of a pass, or an answer or a request takes its time. One edit has been made
+/// already.
+#[test]
+fn every_way_through_an_interrupted_pass_of_a_transition_keeps_the_laws() {
+    const WISHES: &[Edit] = &[Edit::Back, Edit::Suspend, Edit::Redeploy, Edit::Abort, Edit::Delete];
+    const FAULTS: &[Fault] =
+        &[Fault::Job(Role::Serving), Fault::Unready(Role::Other), Fault::Child(Role::Other)];
+    for (name, mode) in third(MODES) {
+        let mut sim = serving(mode);
+        sim.edit_job(|job| job.parallelism = Some(4));
+        let mut start = start(sim, (WISHES, FAULTS), "1,1,0");
+        start.is_interrupted = true;
+        exploration::explore(&format!("blue/green, {name}, interrupted"), start);
+    }
 }

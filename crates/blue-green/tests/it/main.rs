@@ -14,6 +14,10 @@ extern crate kubectl_flink_blue_green as blue_green;
 
 mod decisions;
 mod exploration;
+mod happenings;
 mod java;
+mod not_carried_out;
+mod operated;
 mod simulation;
+mod upheaval;
 mod world;

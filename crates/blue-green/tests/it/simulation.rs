@@ -72,6 +72,7 @@ impl Sim {
     }
 
     pub(crate) fn heal(&mut self) {
+        self.end_upheaval();
         self.resource.metadata.annotations = None;
         self.savepoint_fails = false;
         self.ingress_refused = false;

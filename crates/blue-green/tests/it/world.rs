@@ -13,14 +13,14 @@ use api::job::{JobSpec, JobState, UpgradeMode};
 use api::status::{DeploymentStatus, JobStatusState, LifecycleState};
 use blue_green::change::{Change, change, is_redeploy, is_stateless, is_suspended};
 use blue_green::child::Child;
-use blue_green::decide;
-use blue_green::plan::{Plan, Step};
+use blue_green::plan::Step;
 use blue_green::settings::Settings;
-use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use state::revision::{Revision, decide_repeated_revision};
+
+use crate::upheaval::Upheaval;
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 pub(crate) const RESTS_FOR: Duration = Duration::from_mins(1);
@@ -54,7 +54,7 @@ pub(crate) struct SimChild {
 #[derive(Clone)]
 pub(crate) struct Trigger {
     pub(crate) of: String,
-    path: String,
+    pub(crate) path: String,
     pub(crate) records: u64,
     pub(crate) done_in: u64,
     pub(crate) fails: bool,
@@ -90,6 +90,9 @@ pub(crate) struct Sim {
     /// Whether the target's autoscaler started over.
     pub(crate) is_reset: Option<bool>,
     pub(crate) inherits_labels: bool,
+    pub(crate) upheaval: Upheaval,
+    /// Jobs and children went on since the plan was made: what it does to them may be wrong by now.
+    pub(crate) is_stale: bool,
 }
 
 fn spec(mode: UpgradeMode) -> FlinkDeploymentSpec {
@@ -137,6 +140,8 @@ impl Sim {
             kept: BTreeSet::new(),
             is_reset: None,
             inherits_labels: false,
+            upheaval: Upheaval::default(),
+            is_stale: false,
         }
     }
 
@@ -196,6 +201,9 @@ impl Sim {
     }
 
     pub(crate) fn annotate(&mut self, key: &str, value: String) {
+        if self.upheaval.strips_annotations {
+            return;
+        }
         self.resource.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value);
     }
 
@@ -234,93 +242,6 @@ impl Sim {
     }
 
     // --- the operator ---
-
-    /// Makes one pass that dies before step `crash_at`, or after the last step without writing its status.
-    pub(crate) fn pass(&mut self, crash_at: Option<usize>) -> Plan {
-        let plan = self.plan();
-        let names: Vec<&str> = plan.steps.iter().map(Step::name).collect();
-        let line = format!("{:?} {}: {names:?}", self.status.blue_green_state, plan.because);
-        if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
-            self.log.push(format!("{} {line}", self.now));
-        }
-        self.assert_names_its_wait(&plan);
-        for (index, step) in plan.steps.iter().enumerate() {
-            if crash_at == Some(index) {
-                self.log.push(format!("  crash before {}", step.name()));
-                return plan;
-            }
-            self.take(step);
-        }
-        if crash_at.is_none_or(|at| at < plan.steps.len()) {
-            self.store(&plan.status);
-        } else {
-            self.log.push("  crash before the last status".to_owned());
-        }
-        plan
-    }
-
-    /// The law: a plan that does nothing and looks again before an idle one would says what it waits for, or why nothing
-    /// happens.
-    fn assert_names_its_wait(&self, plan: &Plan) {
-        let is_idle = plan.steps.is_empty() && *plan.status == self.status;
-        let looks_soon = plan.look_again.is_some_and(|pause| pause < RESTS_FOR);
-        let says = plan.waits.is_some() || self.status.error.is_some();
-        assert!(!is_idle || !looks_soon || says, "waits without a name: {}", plan.because);
-        if let Some(waits) = plan.waits.filter(|waits| waits.is_late(self.now)) {
-            assert!(plan.status.error.is_some(), "waits without a word: {waits:?}");
-        }
-    }
-
-    pub(crate) fn plan(&mut self) -> Plan {
-        let trigger_id = self.id();
-        let mut facts = Facts::default();
-        for _ in 0..5 {
-            let world = World {
-                now: self.now,
-                resource: &self.resource,
-                status: &self.status,
-                settings: self.settings,
-                inherits_labels: self.inherits_labels,
-                violation: None,
-                blue: self.children.get(&Colour::Blue).map(|child| &child.object),
-                green: self.children.get(&Colour::Green).map(|child| &child.object),
-                trigger_id: trigger_id.clone(),
-                facts: facts.clone(),
-            };
-            match decide(&world) {
-                Ok(plan) => return plan,
-                Err(Question::Savepoint(colour, id)) => {
-                    facts.savepoint = Some((id.clone(), self.savepoint(colour, &id)));
-                }
-                Err(Question::Ingress(colour)) => {
-                    let answer = if self.ingress == Some(colour) {
-                        Ingress::InPlace
-                    } else if self.ingress_refused {
-                        Ingress::Refused { reason: "its host is taken".to_owned() }
-                    } else {
-                        Ingress::Differs
-                    };
-                    facts.ingress = Some((colour, answer));
-                }
-            }
-        }
-        panic!("no decision after five questions: {facts:?}");
-    }
-
-    pub(crate) fn savepoint(&self, colour: Colour, id: &str) -> Savepoint {
-        let Some(child) = self.children.get(&colour).filter(|child| Child(&child.object).runs())
-        else {
-            return Savepoint::Unknown { reason: "no answer".to_owned() };
-        };
-        match self.triggers.get(id).filter(|trigger| trigger.of == Child(&child.object).uid()) {
-            None => Savepoint::NotFound,
-            Some(trigger) if trigger.done_in > 0 => Savepoint::Pending,
-            Some(trigger) if trigger.fails => {
-                Savepoint::Failed { message: "the disk is full".to_owned() }
-            }
-            Some(trigger) => Savepoint::Completed { path: trigger.path.clone() },
-        }
-    }
 
     pub(crate) fn store(&mut self, status: &BlueGreenStatus) {
         if self.status == *status {
@@ -361,7 +282,7 @@ impl Sim {
         self.status = status.clone();
     }
 
-    pub(crate) fn take(&mut self, step: &Step) {
+    pub(crate) fn apply(&mut self, step: &Step) {
         match step {
             Step::WriteStatus(status) => self.store(status),
             Step::Event(_) => {}
@@ -378,7 +299,8 @@ impl Sim {
             Step::PointIngress(colour) => {
                 // The law: the web UI never leads away from the running job, unless it is to stop.
                 assert!(
-                    self.runs(*colour)
+                    self.is_stale
+                        || self.runs(*colour)
                         || !self.runs(colour.other())
                         || is_suspended(self.template()),
                     "the web UI leads to nobody"
@@ -415,7 +337,7 @@ impl Sim {
         self.triggers.insert(id.to_owned(), trigger);
     }
 
-    fn colour(name: &str) -> Colour {
+    pub(crate) fn colour(name: &str) -> Colour {
         Colour::ALL.into_iter().find(|colour| name.ends_with(colour.name())).unwrap()
     }
 
@@ -433,7 +355,11 @@ impl Sim {
         let is_first = self.children.is_empty() && self.floor == 0;
         // The law: no colour starts without the state of the serving one.
         assert!(
-            is_stateless(&object.spec) || is_named || is_first || records >= self.floor,
+            self.is_stale
+                || is_stateless(&object.spec)
+                || is_named
+                || is_first
+                || records >= self.floor,
             "started from {records} records where {} were counted before the change",
             self.floor
         );
@@ -449,6 +375,7 @@ impl Sim {
         object.metadata.uid = Some(self.id());
         object.metadata.generation = Some(1);
         object.status = Some(DeploymentStatus::default());
+        self.upheaval.admit(&mut object);
         let redeploy_nonce = job.savepoint_redeploy_nonce;
         let child = SimChild {
             object,
@@ -466,7 +393,7 @@ impl Sim {
     fn change(&mut self, object: &FlinkDeployment) {
         self.writes += 1;
         let colour = Self::colour(object.metadata.name.as_deref().unwrap());
-        let is_other_good = self.is_good(colour.other());
+        let (is_stale, is_other_good) = (self.is_stale, self.is_good(colour.other()));
         let Some(child) = self.children.get_mut(&colour) else { return };
         if child.object.metadata.uid != object.metadata.uid || child.object.spec == object.spec {
             return;
@@ -475,7 +402,7 @@ impl Sim {
         let takes_down = change(&child.object.spec, &object.spec) != Change::InPlace && !stops;
         // The law: the only running job is not taken down for a change.
         assert!(
-            !takes_down || is_other_good || !child.is_good(),
+            is_stale || !takes_down || is_other_good || !child.is_good(),
             "the only job that runs is changed in place"
         );
         // The law: a redeploy starts from the state its user named.
@@ -485,6 +412,8 @@ impl Sim {
             "redeployed from {path:?}"
         );
         child.object.spec = object.spec.clone();
+        child.object.metadata.annotations.clone_from(&object.metadata.annotations);
+        self.upheaval.admit(&mut child.object);
         *child.object.metadata.generation.as_mut().unwrap() += 1;
     }
 
@@ -495,7 +424,7 @@ impl Sim {
     fn delete(&mut self, name: &str, uid: &str) {
         self.writes += 1;
         let colour = Self::colour(name);
-        let is_other_good = self.is_good(colour.other());
+        let (is_stale, is_other_good) = (self.is_stale, self.is_good(colour.other()));
         let other = self.children.get(&colour.other());
         let is_other_stopped = other.is_some_and(|other| Child(&other.object).is_to_stop());
         let serving = self.ingress;
@@ -505,14 +434,15 @@ impl Sim {
             return;
         };
         // The laws: neither the last good job nor the serving one is deleted.
-        let is_wanted = is_other_good || is_other_stopped;
-        assert!(is_wanted || !child.is_good(), "the last good job is deleted");
-        assert!(serving != Some(colour) || !child.is_good(), "what serves is deleted");
+        let is_wanted = is_other_good || is_other_stopped || is_stale || !child.is_good();
+        assert!(is_wanted, "the last good job is deleted");
+        let is_led_to = serving == Some(colour) && child.is_good();
+        assert!(!is_led_to || is_stale, "what serves is deleted");
         Self::go(child, self.now);
     }
 
     fn go(child: &mut SimChild, now: Timestamp) {
-        child.object.metadata.deletion_timestamp = Some(Time(now));
+        child.object.metadata.deletion_timestamp.get_or_insert(Time(now));
         child.gone_in.get_or_insert(3);
     }
 
@@ -524,14 +454,15 @@ impl Sim {
         for trigger in self.triggers.values_mut() {
             trigger.done_in = trigger.done_in.saturating_sub(1);
         }
+        self.upheaval.tick();
         for child in self.children.values_mut() {
-            let is_held = child.waits_for_savepoint();
+            let is_held = child.waits_for_savepoint() || self.upheaval.keeps_children();
             child.gone_in =
                 child.gone_in.map(|seconds| seconds.saturating_sub(u64::from(!is_held)));
             let named =
                 child.object.spec.job.as_ref().and_then(|job| job.initial_savepoint_path.as_ref());
             let named = named.and_then(|path| self.states.get(path).copied());
-            child.tick(named);
+            child.tick(named, self.upheaval.starts_no_pods());
             if child.gone_in.is_some() && child.waits_for_savepoint() {
                 child.object.status.as_mut().unwrap().error = Some(DELETION_WAITS.to_owned());
             }
@@ -608,7 +539,7 @@ impl Sim {
 }
 
 impl SimChild {
-    fn tick(&mut self, named: Option<u64>) {
+    fn tick(&mut self, named: Option<u64>, is_held_up: bool) {
         let is_broken = self.object.spec.image.as_deref() == Some(BROKEN_IMAGE);
         let job = self.object.spec.job.clone().unwrap();
         let generation = self.object.metadata.generation.unwrap();
@@ -642,7 +573,7 @@ impl SimChild {
             status.lifecycle_state = Some(LifecycleState::Suspended);
             return;
         }
-        self.starts_in = self.starts_in.saturating_sub(1);
+        self.starts_in = self.starts_in.saturating_sub(u64::from(!is_held_up));
         self.unready = self.unready.saturating_sub(1);
         if self.starts_in > 0 {
             status.job_status.state = Some(JobStatusState::Reconciling);
