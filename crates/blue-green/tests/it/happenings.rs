@@ -138,7 +138,7 @@ impl Sim {
             Edit::BreakImage => self.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned())),
             Edit::Back => {
                 let mode = self.template().job.as_ref().unwrap().upgrade_mode;
-                let first = Sim::new(mode).template().clone();
+                let first = Self::new(mode).template().clone();
                 self.edit(|spec| *spec = first);
             }
             Edit::Suspend => self.edit_job(|job| job.state = JobState::Suspended),

@@ -61,6 +61,7 @@ pub(crate) struct Trigger {
 }
 
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "what a world is like, one by one")]
 pub(crate) struct Sim {
     pub(crate) now: Timestamp,
     pub(crate) resource: FlinkBlueGreenDeployment,

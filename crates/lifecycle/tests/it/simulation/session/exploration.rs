@@ -120,14 +120,13 @@ impl Session {
     fn strike(&mut self, fault: Fault) {
         match fault {
             Fault::Deployment if self.job_manager.is_some() => self.lose_job_manager(),
-            Fault::Deployment => {}
             Fault::TaskManagers => self.workers = None,
             Fault::Silence => self.is_silent = true,
             // Nobody submits jobs by hand to a cluster whose end is on record.
             Fault::Submission if self.is_up() && !self.is_replaced() => {
                 self.jobs.push(JobStatusState::Running);
             }
-            Fault::Submission => {}
+            Fault::Deployment | Fault::Submission => {}
             Fault::End => self.end_jobs(),
             Fault::Stop => self.begin_stop(0),
             Fault::Leave => {
