@@ -4,6 +4,7 @@
 //! reconciles them, and wakes this one.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use super::act;
 use super::context::Context;
 use super::kind::{Guarded, Kept, Operated};
-use super::objects::{EXPOSED_BY, exposed, is_owned};
+use super::objects::{EXPOSED_BY, NO_DRY_RUN, TRIED, exposed, is_owned};
 use super::observe::{Subject, tell};
 use super::pass::{Again, Error};
 use super::reconcile::OperatedJob;
@@ -24,6 +25,7 @@ use api::blue_green::{
 use api::deployment::FlinkDeployment;
 use api::state_snapshot::JobKind;
 use blue_green::decide;
+use blue_green::not_carried_out;
 use blue_green::plan::{Plan, Step};
 use blue_green::rehearsal::Rehearsal;
 use blue_green::settings::Settings;
@@ -64,7 +66,10 @@ impl Operated for FlinkBlueGreenDeployment {
 
     async fn pass(resource: Self, context: &Context) -> Result<Again, Error> {
         let mut act = Act::new(context, resource);
-        let children = Children::read(&act.resource, context).await.map_err(Error::Observe)?;
+        let children = match Children::read(&act.resource, context).await {
+            Ok(children) => children,
+            Err(error) => return Err(act.note_unread(error).await),
+        };
         let operator = Arc::clone(&act.operator);
         let plan = plan(&act.resource, &children, &operator, context).await?;
         tracing::debug!(
@@ -164,7 +169,7 @@ pub(super) async fn plan(
         blue: children.of(Colour::Blue),
         green: children.of(Colour::Green),
         trigger_id: new_trigger_id(),
-        facts: Facts::default(),
+        facts: Facts { stopped_at: context.stopped_at(&resource.metadata), ..Facts::default() },
     };
     for _ in 0..=QUESTIONS_MAX {
         match decide(&world) {
@@ -175,7 +180,7 @@ pub(super) async fn plan(
             }
             Err(Question::Ingress(colour)) => {
                 let answer = ingress(resource, children.of(colour), operator, context).await;
-                world.facts.ingress = Some((colour, answer.map_err(Error::Observe)?));
+                world.facts.ingress = Some((colour, answer));
             }
         }
     }
@@ -236,22 +241,46 @@ fn wanted_ingress(
         .map_err(|error| error.to_string())
 }
 
-/// Returns whether the object that leads to the web UI leads to this child.
+/// Returns whether the object that leads to the web UI leads to this child. What cannot be read is not replaced, and
+/// says so.
 async fn ingress(
     resource: &FlinkBlueGreenDeployment,
     child: Option<&FlinkDeployment>,
     operator: &OperatorConfig,
     context: &Context,
-) -> cluster::Result<Ingress> {
-    let Some(child) = child else { return Ok(Ingress::InPlace) };
+) -> Ingress {
+    let Some(child) = child else { return Ingress::InPlace };
     let wanted = match wanted_ingress(resource, child, operator) {
         Ok(wanted) => wanted,
-        Err(reason) => return Ok(Ingress::Refused { reason }),
+        Err(reason) => return Ingress::Refused { reason },
     };
+    let found = match compare_ingress(resource, wanted.as_ref(), context).await {
+        Ok(Ingress::Differs) => match &wanted {
+            Some(wanted) => try_ingress(wanted, context).await,
+            None => Ok(Ingress::Differs),
+        },
+        other => other,
+    };
+    found.unwrap_or_else(|error| Ingress::Refused { reason: tell(&error) })
+}
+
+/// Returns whether the API server would take the object, by a dry run.
+async fn try_ingress(wanted: &Value, context: &Context) -> cluster::Result<Ingress> {
+    match apply::apply(&context.client, wanted, TRIED).await {
+        Err(error) if error.to_string().contains(NO_DRY_RUN) => Ok(Ingress::Differs),
+        other => other.map(|_| Ingress::Differs),
+    }
+}
+
+async fn compare_ingress(
+    resource: &FlinkBlueGreenDeployment,
+    wanted: Option<&Value>,
+    context: &Context,
+) -> cluster::Result<Ingress> {
     let uid = resource.uid().unwrap_or_default();
     for exposed_by in EXPOSED_BY {
         let (_, kind) = exposed_by;
-        let of_kind = wanted.as_ref().filter(|wanted| wanted["kind"] == kind);
+        let of_kind = wanted.filter(|wanted| wanted["kind"] == kind);
         let found = exposed(resource, exposed_by, &context.client).await?;
         match (found, of_kind) {
             (Some(found), Some(wanted)) if !is_owned(&found, &uid) => {
@@ -285,6 +314,18 @@ fn contains(object: &Value, wanted: &Value) -> bool {
 }
 
 impl Act<'_, FlinkBlueGreenDeployment> {
+    /// Notes that the children cannot be read, which the status shows once it has lasted.
+    async fn note_unread(&mut self, error: cluster::Error) -> Error {
+        if self.context.transient_failures.note(&self.uid, Instant::now()) {
+            let why = format!("the children cannot be read: {}", tell(&error));
+            let status = not_carried_out::told(&self.stored, &why);
+            if let Err(error) = self.end_with(status, false, None).await {
+                tracing::warn!(error = tell(&error), "status not written");
+            }
+        }
+        Error::Observe(error)
+    }
+
     async fn take_step(
         &mut self,
         step: Step,
@@ -474,7 +515,7 @@ pub(super) async fn answer(
         Question::Ingress(colour) => {
             let (resource, child) = (&rehearsal.resource, rehearsal.child(colour));
             let answer = ingress(resource, child, &operator, context).await;
-            rehearsal.facts.ingress = Some((colour, answer.map_err(Error::Observe)?));
+            rehearsal.facts.ingress = Some((colour, answer));
         }
     }
     Ok(())
