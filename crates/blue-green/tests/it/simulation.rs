@@ -54,10 +54,12 @@ impl Sim {
                     child.fail();
                 }
             }
-            // Someone deletes the child that does not serve.
+            // Someone deletes the child that does not serve, unless the other one is about to go.
             15 => {
                 let colour = Self::any_colour(choices);
-                if self.serving().is_some_and(|serving| serving != colour) {
+                let other = self.serving().filter(|serving| *serving != colour);
+                let other = other.and_then(|serving| self.children.get(&serving));
+                if other.is_some_and(|other| !Child(&other.object).is_deleting()) {
                     self.lose_child(colour);
                 }
             }

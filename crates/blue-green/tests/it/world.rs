@@ -412,6 +412,10 @@ impl Sim {
             !is_redeploy(&child.object.spec, &object.spec) || path == Some(NAMED_STATE),
             "redeployed from {path:?}"
         );
+        if is_redeploy(&child.object.spec, &object.spec) {
+            // What it counted before is given up.
+            self.floor = self.floor.min(self.states[NAMED_STATE]);
+        }
         child.object.spec = object.spec.clone();
         child.object.metadata.annotations.clone_from(&object.metadata.annotations);
         self.upheaval.admit(&mut child.object);
