@@ -4,6 +4,7 @@
 //! them fail. [`world`] plays the Flink clusters. The tests share a control plane, except those that stop or restore
 //! it. See `tests/cluster.sh`.
 
+mod clock;
 mod conformance;
 mod end_state;
 mod ground;
@@ -25,6 +26,7 @@ mod scenarios;
 mod shards;
 mod stage;
 mod trouble;
+mod unkind;
 mod views;
 mod weather;
 mod world;
@@ -92,6 +94,18 @@ fn a_job_that_nobody_saw_may_be_lost() {
 #[ignore = "needs a control plane"]
 fn everything_settles_after_any_trouble() {
     run(weather::everything_settles());
+}
+
+#[test]
+#[ignore = "needs a control plane"]
+fn an_unkind_world_changes_nothing_in_the_end() {
+    run(unkind::nothing_changes_in_the_end());
+}
+
+#[test]
+#[ignore = "needs a control plane"]
+fn an_annotation_that_is_removed_is_told() {
+    run(unkind::a_removed_annotation_is_told());
 }
 
 #[test]

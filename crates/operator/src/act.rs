@@ -58,6 +58,13 @@ pub enum Error {
          rename it, or the FlinkDeployment"
     )]
     Foreign { kind: String, name: String },
+    /// An object was stored without an annotation that the operator needs to know it by.
+    #[error(
+        "{kind} `{name}` was stored without the annotation `{annotation}`, so the operator cannot \
+         know that it was stopped, and starts nothing: let the admission webhook or policy that \
+         removes it keep the annotations of this operator"
+    )]
+    Annotation { kind: &'static str, name: String, annotation: &'static str },
     /// A snapshot that the spec requests was rejected; a separate event reports it.
     #[error("snapshot `{name}`, requested by a trigger nonce, cannot be created")]
     Snapshot { name: String, source: cluster::Error },
@@ -89,6 +96,7 @@ impl Error {
             | Self::Address(_)
             | Self::Serialize(_)
             | Self::File { .. }
+            | Self::Annotation { .. }
             | Self::Foreign { .. } => false,
             Self::Unfinished { source, .. } => source.is_transient(),
         }
@@ -103,6 +111,7 @@ impl Error {
             | Self::ZooKeeper(_)
             | Self::Serialize(_)
             | Self::File { .. }
+            | Self::Annotation { .. }
             | Self::Foreign { .. }
             | Self::Snapshot { .. }
             | Self::Unfinished { .. }
@@ -121,6 +130,7 @@ impl Error {
             | Self::Address(_)
             | Self::Serialize(_)
             | Self::File { .. }
+            | Self::Annotation { .. }
             | Self::Foreign { .. }
             | Self::Snapshot { .. }
             | Self::Unfinished { .. } => true,
@@ -157,6 +167,7 @@ impl Error {
             Self::ZooKeeper(error) => error.reason(),
             Self::Serialize(_) => "Serialize",
             Self::File { .. } => "FileUnreadable",
+            Self::Annotation { .. } => "AnnotationRemoved",
             Self::Foreign { .. } => "ForeignObject",
             Self::Unfinished { source, .. } => source.reason(),
             Self::ClusterReplaced { .. } => "ClusterReplaced",
@@ -347,13 +358,16 @@ impl Act<'_, FlinkDeployment> {
         if let Some(version) = unstarted {
             patch["metadata"]["resourceVersion"] = json!(version.resource);
         }
-        match apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await {
+        let stored = match apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await {
+            Ok(stored) => stored.annotations.unwrap_or_default(),
             // Gone, or another incarnation: the next pass handles it.
-            Ok(_) | Err(cluster::Error::NotFound { .. } | cluster::Error::Conflict { .. }) => {
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
+            Err(cluster::Error::NotFound { .. } | cluster::Error::Conflict { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if stored.contains_key(ENDING_ANNOTATION) {
+            return Ok(());
         }
+        Err(Error::Annotation { kind: "Deployment", name, annotation: ENDING_ANNOTATION })
     }
 
     async fn delete_deployment(&self, name: String, uid: &str) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use kube::api::{DynamicObject, ListParams};
 use serde_json::{Map, Value};
 use tokio::time::sleep;
 
-use super::proxy::Recorded;
+use super::proxy::{Admission, Recorded};
 use super::stage::Stage;
 use crate::support::fake_flink::Cluster;
 use crate::support::patience::PATIENCE;
@@ -114,7 +114,7 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
         }));
     }
     check_jars(stage, clusters);
-    lines.join("\n").replace(&stage.namespace, "NAMESPACE")
+    Admission::undone(&lines.join("\n").replace(&stage.namespace, "NAMESPACE"))
 }
 
 /// Drops the labels of a snapshot whose job is gone. A snapshot has its job's labels while the job is found; whether it

@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::clock;
 use crate::support::program::{PROGRAM, other};
 
 /// Number of log lines that a failing test prints.
@@ -64,6 +65,16 @@ impl Operator {
         self
     }
 
+    /// Returns the file with its clock's distance from the true time. Without it, the clock cannot be set.
+    fn clock(&self) -> PathBuf {
+        self.log.with_extension("clock")
+    }
+
+    /// Sets its clock to this many seconds before or after the true time.
+    pub(super) fn set_clock(&self, seconds: i64) {
+        clock::set(&self.clock(), seconds);
+    }
+
     /// Starts it, and keeps the arguments for later starts.
     pub(crate) fn start(&self, arguments: Vec<String>) {
         self.arguments.set(arguments).unwrap();
@@ -92,6 +103,10 @@ impl Operator {
         command.env("TOKIO_WORKER_THREADS", "1");
         if let Some(authorities) = &self.authorities {
             command.env("SSL_CERT_FILE", authorities);
+        }
+        if self.clock().exists() {
+            command.env("LD_PRELOAD", clock::library(&self.log));
+            command.env(clock::VARIABLE, self.clock());
         }
         state.child = Some(command.spawn().unwrap());
         state.starts += 1;

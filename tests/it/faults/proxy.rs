@@ -1,6 +1,7 @@
 //! The proxy between the operator and the world: two ports, one for the API server and one for Flink. It numbers and
 //! records every request, and a script decides what goes wrong with it.
 
+mod admission;
 mod phases;
 mod relay;
 mod watch;
@@ -17,6 +18,7 @@ use tokio::sync::watch as flag;
 use tokio::task::JoinHandle;
 
 use super::operator::Operator;
+pub(crate) use admission::Admission;
 pub(crate) use watch::{Touched, WatchFault};
 
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -51,6 +53,10 @@ pub(crate) enum Fault {
     Slow(Duration),
     /// Stops the operator's process for this long once the request was carried out, as a node does that is out of CPU.
     Pause(Duration),
+    /// Sets the operator's clock to this many seconds before or after the true time, once the request was carried out.
+    Clock(i64),
+    /// Stores another object than the one that was sent, as a webhook of the API server does.
+    Changed(Admission),
     /// Sends half of the answer.
     Truncated,
     /// Answers with success and an empty list, `{"jobs":[]}`, as while `main()` runs.

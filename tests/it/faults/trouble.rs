@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::clock;
 use super::end_state;
-use super::ground::{Ground, ROOM};
+use super::ground::{Ground, ROOM, file};
 use super::points::{self, Point, What};
 use super::proxy::{Asked, Fault, Moment, Recorded};
 use super::scenarios::{self, Scenario};
 use super::stage::{OPERATOR_CONFIG, SNAPSHOT, Script, Stage, config_file};
+use super::world::World;
 use crate::support::fake_flink::Cluster;
 use testing::share;
 
@@ -40,6 +42,16 @@ impl Place {
     pub(super) fn flink<T>(&self, change: impl FnOnce(&mut Cluster) -> T) -> T {
         let name = format!("{}/{}", self.namespace, self.cluster);
         self.ground.world.flink().with(&name, change)
+    }
+
+    /// Lets the operator have a clock that can be set.
+    pub(super) fn give_clock(&self) {
+        clock::set(&file(&self.ground, &format!("{}.clock", self.namespace)), 0);
+    }
+
+    /// The world around the scenario.
+    pub(super) fn world(&self) -> &World {
+        &self.ground.world
     }
 
     /// Writes the other defaults for the next operator.
@@ -137,7 +149,7 @@ impl Trouble {
     }
 
     /// Only requires that no law of state was broken.
-    fn ending_otherwise(mut self) -> Self {
+    pub(super) fn ending_otherwise(mut self) -> Self {
         self.ends_otherwise = true;
         self
     }

@@ -137,6 +137,8 @@ fn name(fault: Fault) -> &'static str {
         Fault::Silence(Moment::After) => "silent after",
         Fault::Slow(_) => "slow",
         Fault::Pause(_) => "paused",
+        Fault::Clock(_) => "clock set",
+        Fault::Changed(_) => "changed",
         Fault::Truncated => "truncated",
         Fault::NoJobs => "no jobs",
         Fault::ForeignJobs => "foreign jobs",

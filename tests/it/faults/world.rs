@@ -91,8 +91,9 @@ struct State {
     overlapped: BTreeSet<Key>,
     /// When the last process of a cluster has ended.
     left_since: BTreeMap<Key, Instant>,
-    /// How long pods of a cluster take to end, by namespace.
-    slow: BTreeMap<String, Duration>,
+    /// How long pods take to start and to end, by namespace.
+    slow_starts: BTreeMap<String, Duration>,
+    slow_ends: BTreeMap<String, Duration>,
     /// What users of session jobs requested, by uid.
     wanted: BTreeMap<String, session::Wanted>,
     broken: Vec<(Key, String)>,
@@ -214,7 +215,17 @@ impl World {
 
     /// Lets pods of the clusters in a namespace take this long to end.
     pub(super) fn end_slowly(&self, namespace: &str, takes: Duration) {
-        self.state().slow.insert(namespace.to_owned(), takes);
+        self.state().slow_ends.insert(namespace.to_owned(), takes);
+    }
+
+    /// Lets pods that are created in a namespace from now on take this long to start.
+    pub(super) fn start_slowly(&self, namespace: &str, takes: Duration) {
+        self.state().slow_starts.insert(namespace.to_owned(), takes);
+    }
+
+    /// Returns how long a pod takes to start.
+    fn startup(&self, namespace: &str) -> Duration {
+        self.state().slow_starts.get(namespace).copied().unwrap_or(kubelet::START)
     }
 
     /// Lets JobManagers, or the operator, contend for the lock of a cluster.

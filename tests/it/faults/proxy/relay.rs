@@ -21,7 +21,7 @@ pub(super) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, io::Error> {
     let (mut parts, body) = request.into_parts();
-    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let mut body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let is_watch = side == Side::Kubernetes && path.contains("watch=true");
     let writes_status = side == Side::Kubernetes
@@ -69,6 +69,7 @@ pub(super) async fn serve(
             parts.uri = at_version(&path, Some(version)).parse().map_err(io::Error::other)?;
         }
         Some(Fault::Slow(pause)) => tokio::time::sleep(pause).await,
+        Some(Fault::Changed(by)) => body = by.change(&body),
         _ => {}
     }
     let is_old = matches!(fault, Some(Fault::OldList(_)));
@@ -96,6 +97,7 @@ pub(super) async fn serve(
                 operator.signal(Signal::CONT);
             });
         }
+        Some(Fault::Clock(seconds)) => shared.operator.set_clock(seconds),
         Some(Fault::Truncated) => return Ok(truncated(status, &headers, &body)),
         _ => {}
     }

@@ -14,8 +14,8 @@ use tokio::time::sleep;
 
 use super::{Process, State, World, flink, metadata};
 
-/// From the creation of a pod to the first answer of its JobManager.
-const START: Duration = Duration::from_millis(100);
+/// From the creation of a pod to the first answer of its JobManager, on a node with nothing else to do.
+pub(super) const START: Duration = Duration::from_millis(100);
 /// From the start of a session cluster's container to the first answer of its JobManager. The container's start time
 /// has whole seconds, and a real JVM takes longer than one: a job submitted in that second would be in doubt.
 const SESSION_START: Duration = Duration::from_millis(1100);
@@ -26,7 +26,7 @@ const END_OF_STANDBY: Duration = Duration::from_secs(2);
 pub(super) const IP: &str = "10.0.0.1";
 /// Finalizer that keeps a pod until its process has ended.
 const RUNNING: &str = "test.flink.apache.org/running";
-/// An image with this in its name cannot be pulled.
+/// An image with this name cannot be pulled.
 pub(in crate::faults) const BROKEN_IMAGE: &str = "flink:does-not-exist";
 /// Pause before a rejected write is retried.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -138,7 +138,7 @@ async fn stand_by(world: &World, pod: &Pod) {
     let spec = serde_json::to_value(&pod.spec).unwrap();
     let container = &spec["containers"][0];
     let ip = ip_of(pod);
-    sleep(START).await;
+    sleep(world.startup(&namespace)).await;
     report_pod(&pods, &pod.name_any(), "Running", running(jiff::Timestamp::now()), &ip).await;
     if pod.labels()["app.kubernetes.io/component"] != "jobmanager" {
         return;
@@ -252,14 +252,19 @@ fn controller(deployment: &Deployment) -> Value {
 async fn try_out(world: &World, pod: &Pod) {
     let pods: Api<Pod> =
         Api::namespaced(world.client.clone(), &pod.namespace().unwrap_or_default());
-    sleep(START).await;
+    sleep(world.startup(&pod.namespace().unwrap_or_default())).await;
     let image = pod.spec.as_ref().and_then(|spec| spec.containers[0].image.clone());
-    if image.as_deref() == Some(BROKEN_IMAGE) {
+    if is_broken(image.as_deref()) {
         report_pod(&pods, &pod.name_any(), "Pending", unpulled(), IP).await;
     } else {
         let done = json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
         report_pod(&pods, &pod.name_any(), "Succeeded", done, IP).await;
     }
+}
+
+/// Whether an image cannot be pulled, from whichever registry.
+fn is_broken(image: Option<&str>) -> bool {
+    image.is_some_and(|image| image.ends_with(BROKEN_IMAGE))
 }
 
 fn unpulled() -> Value {
@@ -289,8 +294,8 @@ async fn start(world: &World, deployment: &Deployment) {
             _ => sleep(AGAIN).await,
         }
     }
-    sleep(START).await;
-    if container["image"] == BROKEN_IMAGE {
+    sleep(world.startup(&namespace)).await;
+    if is_broken(container["image"].as_str()) {
         report_pod(&pods, &pod.name_any(), "Pending", unpulled(), IP).await;
         return;
     }
@@ -494,7 +499,7 @@ async fn end(world: &World, pod: &Pod) {
     let owners = pod.owner_references();
     let controller = owners.iter().find(|owner| owner.controller == Some(true));
     let uid = controller.map_or_else(|| pod.uid().unwrap(), |owner| owner.uid.clone());
-    let slow = world.state().slow.get(&namespace).copied();
+    let slow = world.state().slow_ends.get(&namespace).copied();
     sleep(if stands_by { END_OF_STANDBY } else { slow.unwrap_or(END) }).await;
     let writing = world.writing.write().await;
     let process = {
