@@ -248,7 +248,8 @@ fn is_on_its_way(present: &Deployment) -> bool {
 /// Returns true if the path is a checkpoint of the running job, which may be deleted before it is used.
 fn is_own_live_checkpoint(present: &Deployment, path: &str) -> bool {
     let is_over = matches!(present.job_state(), Some("FINISHED" | "FAILED" | "CANCELED"));
-    let is_stopped = present.lifecycle() == Some("SUSPENDED") || is_over;
+    // With the latter nothing runs until someone names the state.
+    let is_stopped = matches!(present.lifecycle(), Some("SUSPENDED" | "FAILED")) || is_over;
     !is_stopped && present.job_id().is_some_and(|id| is_checkpoint_of(path, id))
 }
 
@@ -312,6 +313,7 @@ mod tests {
         assert!(is_live("STABLE", "s3://b/checkpoints/abc/chk-7"));
         assert!(is_live("STABLE", "s3://b/checkpoints/abc/chk-7/_metadata"));
         assert!(!is_live("SUSPENDED", "s3://b/checkpoints/abc/chk-7"));
+        assert!(!is_live("FAILED", "s3://b/checkpoints/abc/chk-7"), "it waits for this answer");
         assert!(!is_live("STABLE", "s3://b/checkpoints/def/chk-7"));
         assert!(!is_live("STABLE", "s3://b/savepoints/abc/savepoint-7"));
     }

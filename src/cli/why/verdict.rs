@@ -14,6 +14,7 @@ use super::signs::{self, Sign};
 use crate::cli::deployment::Deployment;
 use crate::cli::operators;
 use api::blue_green::{GIVEN_UP, PROGRESSING};
+use api::status::LAST_STATE_PATH;
 use clients::cluster::apply::OPERATOR_MANAGER;
 use clients::cluster::events::last_seen;
 use clients::cluster::pods::Role;
@@ -422,7 +423,11 @@ fn refusal_of_operator(facts: &Facts) -> Option<Found> {
         Refusal::MetadataMissing => Cause::HaMetadataMissing,
         Refusal::StateInDoubt => Cause::RestoreRefused,
     };
-    Some(Found::new(cause, signs::quoted(&error)))
+    let known = facts.resource.upgrade_savepoint_path().filter(|path| *path != LAST_STATE_PATH);
+    let known = known.filter(|path| !error.contains(path)).map_or_else(String::new, |path| {
+        format!("; the newest state that is known is `{path}`, and a newer one may be beside it")
+    });
+    Some(Found::new(cause, format!("{}{known}", signs::quoted(&error))))
 }
 
 fn suspended(facts: &Facts) -> Option<Found> {

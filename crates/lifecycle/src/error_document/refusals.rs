@@ -1,5 +1,7 @@
 //! Refusals to start a job, by the wording of both operators: the Java operator's documents have nothing else.
 
+use super::JOB_NOT_FOUND;
+
 /// Texts that say that a person has to choose the state to restore.
 const ASKS_FOR_STATE: [&str; 3] = [
     "Manual restore required.",
@@ -27,6 +29,10 @@ pub fn asks_for_state(error: &str) -> bool {
 pub fn refusal(error: &str) -> Option<Refusal> {
     if error.contains(METADATA_GONE) || error.contains(METADATA_EMPTY) {
         return Some(Refusal::MetadataMissing);
+    }
+    // A session job that its cluster does not know.
+    if error == JOB_NOT_FOUND {
+        return Some(Refusal::StateInDoubt);
     }
     let names_state = error.contains("initialSavepointPath") && error.contains("HA metadata");
     (error.contains("Manual restore required") || names_state).then_some(Refusal::StateInDoubt)

@@ -399,12 +399,17 @@ impl Pass<'_> {
                 "{what}, which ended unobserved. It is not run again automatically: set \
                  `spec.restartNonce` to a new number to run it again"
             ),
-            Some(LostJob::OfState) => format!(
-                "{what}, and its newest state is not on record, so nothing is started. Find its \
-                 newest checkpoint or savepoint, set `spec.job.initialSavepointPath` to it and \
-                 `spec.job.savepointRedeployNonce` to a new number. With high availability a \
-                 cluster keeps its jobs when its JobManager is lost"
-            ),
+            Some(LostJob::OfState) => {
+                let known = self.savepoint_path().map_or_else(String::new, |path| {
+                    format!(". The newest that is known is `{path}`; a newer one may be beside it")
+                });
+                format!(
+                    "{what}, and its newest state is not on record, so nothing is started. Find \
+                     its newest checkpoint or savepoint, set `spec.job.initialSavepointPath` to it \
+                     and `spec.job.savepointRedeployNonce` to a new number{known}. With high \
+                     availability a cluster keeps its jobs when its JobManager is lost"
+                )
+            }
         }
     }
 }

@@ -471,6 +471,11 @@ fn state_that_nothing_leads_to() {
         ),
         Cause::RestoreRefused,
     );
+    let mut lost = with_error("Job Not Found");
+    lost.resource.0["status"]["jobStatus"]["upgradeSavepointPath"] = json!("s3://b/chk-7");
+    check(&lost, Cause::RestoreRefused);
+    let evidence = verdict(&lost).evidence;
+    assert!(evidence.contains("the newest state that is known is `s3://b/chk-7`"), "{evidence}");
 }
 
 #[test]
