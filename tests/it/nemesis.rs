@@ -5,6 +5,7 @@
 //! `KUBECTL_FLINK_NEMESIS_SEED`; [`faults`] and [`edits`] carry it out; [`statuses`] and [`checkpoints`] look at what
 //! comes of it, and [`check`] and [`output`] judge that. See `docs/nemesis.md`.
 
+mod answers;
 mod check;
 mod checkpoints;
 mod colours;
@@ -111,6 +112,7 @@ fn strike(stage: &Stage, events: &[Event]) {
     let begun = Instant::now();
     thread::scope(|scope| {
         for event in events {
+            answers::give(stage);
             thread::sleep(event.at.saturating_sub(begun.elapsed()));
             scope.spawn(|| faults::run(stage, event));
         }
@@ -122,6 +124,7 @@ fn strike(stage: &Stage, events: &[Event]) {
 fn until_settled(stage: &Stage, what: &str) -> Vec<String> {
     let start = Instant::now();
     loop {
+        answers::give(stage);
         let left = left(stage, |resource| !is_carried_out(resource));
         if left.is_empty() {
             stage.history.tell(what, "", json!(start.elapsed().as_secs()));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 
 use super::checkpoints::Checkpoints;
 use super::colours::Colours;
@@ -76,10 +77,11 @@ impl Outcome<'_> {
             .extend(silent.map(|(name, seconds)| format!("{name} was silent for {seconds:.0} s")));
         writeln!(
             text,
-            "\n{} starts from older state, {} silent resources, {} unsettled.",
+            "\n{} starts from older state, {} silent resources, {} unsettled; {} times a person named the state.",
             self.checkpoints.older.len(),
             self.statuses.silent.len(),
-            self.unsettled.len()
+            self.unsettled.len(),
+            stage.answers.load(Ordering::Relaxed)
         )
         .unwrap();
         (text, broken)

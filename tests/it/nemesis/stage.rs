@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -68,6 +69,8 @@ pub(super) struct Stage {
     pub(super) store: Store,
     pub(super) operators: Operators,
     pub(super) image: String,
+    /// How often a person had to name the state of a job.
+    pub(super) answers: AtomicUsize,
     /// The events in progress.
     active: Mutex<Vec<What>>,
 }
@@ -82,7 +85,8 @@ impl Stage {
         cluster.configure_operator(&options(&store.endpoint));
         let operators = Operators::start(&cluster, history.folder());
         let image = format!("flink:{}", cluster.flink_version());
-        let stage = Self { cluster, history, store, operators, image, active: Mutex::default() };
+        let (answers, active) = (AtomicUsize::default(), Mutex::default());
+        let stage = Self { cluster, history, store, operators, image, answers, active };
         stage.lay_out_plugin();
         for target in Target::ALL {
             stage.cluster.create(&stage.manifest(target));
