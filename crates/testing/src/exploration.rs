@@ -15,6 +15,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
+use crate::laws::Law;
 use crate::sources::path;
 
 /// `edits,faults,crashes`; more of one takes minutes.
@@ -65,6 +66,8 @@ pub trait Explored: Clone {
     type Action: Copy + Debug;
     /// The first action, which does nothing.
     const START: Self::Action;
+    /// The law that an operator becomes idle.
+    const RESTS: Law;
 
     /// Returns the whole state; times, ids and counts do not matter.
     fn text(&self) -> String;
@@ -209,7 +212,8 @@ impl<S: Explored> Exploration<S> {
             }
             assert!(
                 way.len() < PASSES_MAX,
-                "no rest after {PASSES_MAX} passes, last {}\n{}",
+                "{}: no rest after {PASSES_MAX} passes, last {}\n{}",
+                S::RESTS,
                 rested.told,
                 self.way_to(at)
             );

@@ -13,6 +13,7 @@ pub mod acceptance;
 pub mod choices;
 pub mod exploration;
 pub mod generated;
+pub mod laws;
 pub mod operated;
 pub mod scene;
 pub mod share;

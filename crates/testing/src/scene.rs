@@ -28,6 +28,8 @@ use lifecycle::world::{
 };
 use serde_json::json;
 
+use crate::laws::Law;
+
 pub const NOW: &str = "2026-01-01T12:00:00Z";
 pub const JOB_ID: &str = "00000000000000000000000000000001";
 pub const SAVEPOINT: &str = "s3://lake/sp/1";
@@ -377,7 +379,8 @@ pub fn assert_names_its_wait(before: &DeploymentStatus, plan: &Plan) {
     // A job that runs as it should may be due for a snapshot.
     let is_idle = is_idle && plan.status.lifecycle_state != Some(LifecycleState::Stable);
     let says = plan.waits.is_some() || plan.blocker.is_some() || before.error.is_some();
-    assert!(!is_idle || !looks_soon || says, "waits without a name: {}", told(plan));
+    let law = Law::DeploymentTold;
+    assert!(!is_idle || !looks_soon || says, "{law}: waits without a name: {}", told(plan));
 }
 
 /// Describes the status in the words of the transition table, the reason, and the steps.

@@ -15,6 +15,7 @@ use blue_green::plan::Step;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use testing::exploration::{self, Budget, Explored, Rested};
+use testing::laws::Law;
 use testing::operated::{Event, Interruption, Operated, interrupted, undisturbed};
 use testing::share::third;
 
@@ -150,6 +151,7 @@ impl State {
 impl Explored for State {
     type Action = Action;
     const START: Action = Action::World;
+    const RESTS: Law = Law::BlueGreenRests;
 
     fn text(&self) -> String {
         let mut text = self.sim.text();
@@ -263,27 +265,29 @@ impl Sim {
             // What serves stays.
             return;
         }
-        assert!(running.len() <= 1, "both run at rest: {:?}", self.status);
+        let law = Law::BlueGreenTold;
+        assert!(running.len() <= 1, "{}: both run: {:?}", Law::BlueGreenRests, self.status);
         let named = match serving.reason.as_deref() {
             Some("Blue") => vec![Colour::Blue],
             Some("Green") => vec![Colour::Green],
             _ => vec![],
         };
-        assert_eq!(named, running, "another one serves: {:?}", self.status);
+        assert_eq!(named, running, "{law}: another one serves: {:?}", self.status);
         // A child that was given up and could not be deleted may run beside a serving one that is down.
         if let Some(colour) = self.serving().filter(|colour| self.runs(*colour)) {
-            assert_eq!(self.ingress, Some(colour), "the web UI leads to somebody else");
+            let law = Law::BlueGreenWebUi;
+            assert_eq!(self.ingress, Some(colour), "{law}: it leads to somebody else");
         }
         // An error about something else does not explain why a job runs that should be stopped.
         // A transition ends first, and says which child it waits for.
         let is_told_first = self.upheaval.keeps_children() && self.status.error.is_some();
         assert!(
             is_told_first || !is_suspended(self.template()) || running.is_empty(),
-            "a suspend is forgotten: {:?}",
+            "{law}: a suspend is forgotten: {:?}",
             self.status
         );
         let is_told = self.status.error.is_some() || running.is_empty();
-        assert!(is_told || self.has_wish(), "at rest without a word: {:?}", self.status);
+        assert!(is_told || self.has_wish(), "{law}: at rest without a word: {:?}", self.status);
     }
 
     /// Returns the seconds since `time`, as far as they make a difference.

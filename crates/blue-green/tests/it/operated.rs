@@ -13,6 +13,7 @@ use blue_green::plan::{Plan, Step};
 use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
 use jiff::SignedDuration;
 use testing::choices::{Choices, seeds};
+use testing::laws::Law;
 use testing::operated::{Next, Operated};
 
 use crate::simulation::{mode, show_on_failure};
@@ -216,10 +217,11 @@ impl Sim {
         let is_idle = plan.steps.is_empty() && *plan.status == self.status;
         let looks_soon = plan.look_again.is_some_and(|pause| pause < RESTS_FOR);
         let says = plan.waits.is_some() || self.status.error.is_some();
-        assert!(!is_idle || !looks_soon || says, "waits without a name: {}", plan.because);
+        let law = Law::BlueGreenTold;
+        assert!(!is_idle || !looks_soon || says, "{law}: waits without a name: {}", plan.because);
         let now = self.now + self.upheaval.skew;
         if let Some(waits) = plan.waits.filter(|waits| waits.is_late(now)) {
-            assert!(plan.status.error.is_some(), "waits without a word: {waits:?}");
+            assert!(plan.status.error.is_some(), "{law}: waits without a word: {waits:?}");
         }
     }
 

@@ -19,6 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use state::revision::{Revision, decide_repeated_revision};
+use testing::laws::Law;
 
 use crate::upheaval::Upheaval;
 
@@ -304,7 +305,8 @@ impl Sim {
                         || self.runs(*colour)
                         || !self.runs(colour.other())
                         || is_suspended(self.template()),
-                    "the web UI leads to nobody"
+                    "{}: it leads to nobody",
+                    Law::BlueGreenWebUi
                 );
                 self.writes += 1;
                 self.ingress = Some(*colour);
@@ -361,7 +363,8 @@ impl Sim {
                 || is_named
                 || is_first
                 || records >= self.floor,
-            "started from {records} records where {} were counted before the change",
+            "{}: started from {records} records where {} were counted before the change",
+            Law::BlueGreenState,
             self.floor
         );
         self.insert(colour, object.clone());
@@ -404,13 +407,15 @@ impl Sim {
         // The law: the only running job is not taken down for a change.
         assert!(
             is_stale || !takes_down || is_other_good || !child.is_good(),
-            "the only job that runs is changed in place"
+            "{}: the only job that runs is changed in place",
+            Law::BlueGreenLastGood
         );
         // The law: a redeploy starts from the state its user named.
         let path = object.spec.job.as_ref().unwrap().initial_savepoint_path.as_deref();
         assert!(
             !is_redeploy(&child.object.spec, &object.spec) || path == Some(NAMED_STATE),
-            "redeployed from {path:?}"
+            "{}: redeployed from {path:?}",
+            Law::BlueGreenState
         );
         if is_redeploy(&child.object.spec, &object.spec) {
             // What it counted before is given up.
@@ -439,10 +444,11 @@ impl Sim {
             return;
         };
         // The laws: neither the last good job nor the serving one is deleted.
+        let law = Law::BlueGreenLastGood;
         let is_wanted = is_other_good || is_other_stopped || is_stale || !child.is_good();
-        assert!(is_wanted, "the last good job is deleted");
+        assert!(is_wanted, "{law}: the last good job is deleted");
         let is_led_to = serving == Some(colour) && child.is_good();
-        assert!(!is_led_to || is_stale, "what serves is deleted");
+        assert!(!is_led_to || is_stale, "{law}: what serves is deleted");
         Self::go(child, self.now);
     }
 
@@ -504,7 +510,8 @@ impl Sim {
                 return;
             }
         }
-        panic!("not settled: {:?} {:?}", self.status.blue_green_state, self.status.error);
+        let BlueGreenStatus { blue_green_state, error, .. } = &self.status;
+        panic!("{}: not settled: {blue_green_state:?} {error:?}", Law::BlueGreenRests);
     }
 
     /// Completes what takes time in one step; a job that is going to fail runs for one.
@@ -535,11 +542,12 @@ impl Sim {
             let names: Vec<&str> = plan.steps.iter().map(Step::name).collect();
             assert!(
                 second < 10 || self.writes == before && names.is_empty(),
-                "at rest: {names:?} {:?}",
+                "{}: at rest: {names:?} {:?}",
+                Law::BlueGreenRests,
                 self.status
             );
         }
-        assert_eq!(self.ingress, self.serving());
+        assert_eq!(self.ingress, self.serving(), "{}", Law::BlueGreenWebUi);
     }
 }
 

@@ -57,6 +57,7 @@ use super::support::worlds::{
     referred_to, show_on_failure, stop_on_record, tell_allocations, tell_pace, without_history,
 };
 use testing::choices::{Choices, seeds};
+use testing::laws::Law;
 
 /// Seconds that the operator waits for a job whose submission got no answer.
 const SUBMISSION_TIMEOUT: i64 = 8;
@@ -338,11 +339,12 @@ impl KeepsState for Sim {
 
     /// The law: a state that anything refers to or continues from is kept, and what is durable is kept somewhere.
     fn dispose(&mut self, path: &str) {
-        assert!(!self.is_referred_to(path), "{path} is disposed of and named");
-        assert!(!self.is_newest(path), "{path} is disposed of and the newest state");
+        let law = Law::SessionJobKeptStates;
+        assert!(!self.is_referred_to(path), "{law}: {path} is disposed of and named");
+        assert!(!self.is_newest(path), "{law}: {path} is disposed of and the newest state");
         self.disposed += usize::from(self.states.remove(path).is_some());
         let newest = self.states.values().max().copied().unwrap_or_default();
-        assert!(newest >= self.durable.max(self.saved), "with {path} goes what is durable");
+        assert!(newest >= self.durable.max(self.saved), "{law}: with {path} goes what is durable");
     }
 }
 

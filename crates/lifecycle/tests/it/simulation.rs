@@ -51,6 +51,7 @@ use doubt::{Doubt, asks};
 use upheaval::{Refused, Upheaval, Upheaved};
 
 use testing::choices::{Choices, another_seed, cases, seeds};
+use testing::laws::Law;
 use testing::scene::assert_names_its_wait;
 
 mod care;
@@ -430,11 +431,12 @@ impl KeepsState for Sim {
 
     /// The law: a state that anything refers to or continues from is kept, and what is durable is kept somewhere.
     fn dispose(&mut self, path: &str) {
-        assert!(!self.is_referred_to(path), "{path} is disposed of and named");
-        assert!(!self.is_in_use(path), "{path} is disposed of and in use");
+        let law = Law::DeploymentKeptStates;
+        assert!(!self.is_referred_to(path), "{law}: {path} is disposed of and named");
+        assert!(!self.is_in_use(path), "{law}: {path} is disposed of and in use");
         self.disposed += usize::from(self.states.remove(path).is_some());
         let newest = self.states.values().max().copied().unwrap_or_default();
-        assert!(newest >= self.durable.max(self.saved), "with {path} goes what is durable");
+        assert!(newest >= self.durable.max(self.saved), "{law}: with {path} goes what is durable");
     }
 }
 

@@ -290,7 +290,8 @@ impl State {
     /// Lets the time pass after which a wait is told, once only that makes a difference. Returns whether the plan waits
     /// for something that it does not report yet.
     fn wait_out(&mut self, plan: &Plan) -> bool {
-        let Some(left) = left_to_tell(plan.waits, self.sim.operator_now()) else {
+        let Some(left) = left_to_tell(Law::SessionJobTold, plan.waits, self.sim.operator_now())
+        else {
             return false;
         };
         self.quiet += 1;
@@ -305,6 +306,7 @@ impl State {
 impl Explored for State {
     type Action = Action;
     const START: Action = Action::World;
+    const RESTS: Law = Law::SessionJobRests;
 
     fn text(&self) -> String {
         let Sim { resource, status, failed_submission, tried, snapshots, revisions, .. } =
@@ -430,13 +432,15 @@ impl Explored for State {
     fn assert_done(&self) {
         let Sim { status, resource, jobs, .. } = &self.sim;
         let live = jobs.iter().filter(|job| !job.state.is_globally_terminal()).count();
-        assert!(live <= 1, "{live} jobs run");
+        assert!(live <= 1, "{}: {live} jobs run", Law::SessionJobOneJob);
         if self.sim.is_gone() {
-            assert_eq!(live + self.sim.late.len(), 0, "left behind");
+            let left = live + self.sim.late.len();
+            assert_eq!(left, 0, "{}: left behind", Law::SessionJobDeletion);
             return;
         }
+        let law = Law::SessionJobTold;
         if resource.metadata.deletion_timestamp.is_some() {
-            assert!(status.error.is_some(), "its deletion waits without a word: {status:?}");
+            assert!(status.error.is_some(), "{law}: its deletion waits without a word: {status:?}");
             return;
         }
         let is_wanted = match resource.spec.job.as_ref().unwrap().state {
@@ -448,7 +452,8 @@ impl Explored for State {
         let is_to_run = is_wanted == LifecycleState::Stable;
         assert!(
             self.sim.named.is_none() || !is_done || !is_to_run,
-            "what its user named is forgotten"
+            "{}: what its user named is forgotten",
+            Law::SessionJobRests
         );
         // In the middle of a change an end is what the operator itself recorded.
         let is_over =
@@ -459,11 +464,11 @@ impl Explored for State {
         let is_created = status.lifecycle_state == Some(LifecycleState::Created);
         assert!(
             is_done || is_over || is_created || status.error.is_some(),
-            "at rest in {:?} without a word: {status:?}",
+            "{law}: at rest in {:?} without a word: {status:?}",
             status.lifecycle_state
         );
         let runs = jobs.iter().any(|job| job.state == JobStatusState::Running);
-        assert_job_is_told(status, runs);
+        assert_job_is_told(law, status, runs);
     }
 }
 

@@ -259,8 +259,9 @@ impl Sim {
             let before = self.status.clone();
             let plan = self.pass(None);
             let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
-            assert!(steps.is_empty(), "at rest: {}: {steps:?}", plan.because);
-            assert_eq!(before, self.status);
+            let law = Law::SessionJobRests;
+            assert!(steps.is_empty(), "{law}: at rest: {}: {steps:?}", plan.because);
+            assert_eq!(before, self.status, "{law}");
         }
     }
 
@@ -273,7 +274,7 @@ impl Sim {
                     return;
                 }
             }
-            assert!(round < 3, "not stable: {:?}", self.status);
+            assert!(round < 3, "{}: not stable: {:?}", Law::SessionJobRests, self.status);
             self.heal();
         }
     }

@@ -120,9 +120,10 @@ fn a_store_that_goes_back_unseen_starts_nothing_beside_what_runs() {
                 let crash_at = choices.crash(5, 4);
                 sim.pass(crash_at);
             }
-            assert_eq!(sim.used.len(), known, "something was started");
+            let law = Law::SessionJobWentBack;
+            assert_eq!(sim.used.len(), known, "{law}: something was started");
             let told = sim.status.error.clone().unwrap_or_default();
-            assert!(told.contains(&newest), "not told: {told}");
+            assert!(told.contains(&newest), "{law}: not told: {told}");
             if choices.below(2) == 0 {
                 sim.end_and_delete(&newest);
                 return;
@@ -133,7 +134,7 @@ fn a_store_that_goes_back_unseen_starts_nothing_beside_what_runs() {
                 sim.tick();
                 sim.pass(None);
             }
-            assert_eq!(sim.used.len(), known, "its end was taken for an answer");
+            assert_eq!(sim.used.len(), known, "{law}: its end was taken for an answer");
             asked += 1;
             sim.heal();
             sim.settle();
@@ -166,8 +167,9 @@ fn a_crash_before_any_step_changes_nothing_for_a_session_job_in_the_end() {
                         steps = plan.steps.len();
                     }
                 }
-                assert!(sim.is_settled(), "{mode}: {:?}", sim.status);
-                assert_eq!(sim.end(), end);
+                let law = Law::SessionJobCrash;
+                assert!(sim.is_settled(), "{law}: {mode}: {:?}", sim.status);
+                assert_eq!(sim.end(), end, "{law}");
             });
             steps
         });
@@ -194,9 +196,11 @@ fn a_deleted_session_job_ends_whatever_its_state() {
                 let crash_at = choices.crash(4, 4);
                 sim.pass(crash_at);
             }
-            assert!(sim.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty));
+            let law = Law::SessionJobDeletion;
+            let finalizers = &sim.resource.metadata.finalizers;
+            assert!(finalizers.as_ref().is_none_or(Vec::is_empty), "{law}: {finalizers:?}");
             let runs = sim.jobs.iter().any(|job| !job.state.is_globally_terminal());
-            assert!(!runs && sim.late.is_empty(), "its job still runs, or comes later");
+            assert!(!runs && sim.late.is_empty(), "{law}: its job still runs, or comes later");
         });
     }
 }

@@ -138,7 +138,8 @@ impl Operated for Sim {
         }
         store_session_job(&mut self.status, (*plan.status).clone());
         self.note_absence_of_state();
-        self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
+        let error = self.status.error.as_deref();
+        self.doubt.assert_asks_only_in_doubt(Law::SessionJobAsks, error);
         self.doubt.end_if(self.has_seen_all());
         self.assert_runs_as_recorded();
     }
@@ -217,7 +218,7 @@ impl Sim {
             && last.job_state() == JobState::Running
             && let Some(job) = self.mine()
         {
-            assert_eq!(job.asked, asked(last.spec.job.as_ref()), "what runs is not on record");
+            assert_eq!(job.asked, asked(last.spec.job.as_ref()), "{}", Law::SessionJobRecord);
         }
     }
 
@@ -505,7 +506,8 @@ impl Sim {
         } else {
             assert!(
                 records >= self.durable.max(self.saved),
-                "started from {records} records although {} are durable and {} saved",
+                "{}: started from {records} records although {} are durable and {} saved",
+                Law::SessionJobState,
                 self.durable,
                 self.saved
             );
@@ -527,7 +529,8 @@ impl Sim {
                 .is_none_or(|value| value == "RETAIN_ON_CANCELLATION"),
         };
         let before = self.late.iter().find(|(_, late)| late.id == job.id);
-        assert!(before.is_none_or(|(_, late)| *late == job), "one id for two submissions");
+        let law = Law::SessionJobOneJob;
+        assert!(before.is_none_or(|(_, late)| *late == job), "{law}: one id for two submissions");
         if std::mem::take(&mut self.delays) {
             self.doubt.hide();
             self.late.push((self.now + SignedDuration::from_secs(LATE), job));
@@ -559,7 +562,7 @@ impl Sim {
             return;
         }
         let runs = self.jobs.iter().filter(|job| !job.state.is_globally_terminal()).count();
-        assert_eq!(runs, 0, "a second job beside the first");
+        assert_eq!(runs, 0, "{}: a second job beside the first", Law::SessionJobOneJob);
         self.used.push(job.id.clone());
         self.taken.insert(job.id.clone());
         self.late.retain(|(_, late)| late.id != job.id);

@@ -188,7 +188,7 @@ impl Scaled {
             stored_at = Some(self.sim.now);
         }
         if is_decision {
-            assert!(is_due, "a decision that is not stored");
+            assert!(is_due, "{}: a decision that is not stored", Law::SessionJobScaling);
             let scaling = &made.scalings[&VertexId::from(VERTEX)];
             self.decided.push((scaling.current, scaling.new));
             self.sim.log.push(format!(
@@ -279,7 +279,8 @@ impl Scaled {
             return;
         }
         let decided = self.stored().state.overrides.get(&VertexId::from(VERTEX)).copied();
-        assert_eq!(runs.1, decided.unwrap_or(1), "it runs with what is not stored");
+        let law = Law::SessionJobScaling;
+        assert_eq!(runs.1, decided.unwrap_or(1), "{law}: it runs with what is not stored");
         self.changes += usize::from(runs.1 != self.runs.1);
         self.runs = runs;
         self.running_since = self.sim.now;
@@ -299,11 +300,12 @@ impl Scaled {
     fn assert_history_is_whole(&self) {
         let history: Vec<(u32, u32)> =
             self.history().values().map(|scaling| (scaling.current, scaling.new)).collect();
-        assert_eq!(history, self.decided, "a decision is lost, or there twice");
+        let law = Law::SessionJobScaling;
+        assert_eq!(history, self.decided, "{law}: a decision is lost, or there twice");
         let is_doubled = history.windows(2).any(|pair| pair[0] == pair[1]);
-        assert!(!is_doubled, "decided twice: {history:?}");
+        assert!(!is_doubled, "{law}: decided twice: {history:?}");
         let changes = self.changes;
-        assert!(changes <= self.decided.len(), "{changes} changes for {:?}", self.decided);
+        assert!(changes <= self.decided.len(), "{law}: {changes} changes for {:?}", self.decided);
     }
 
     /// The load stays the same and nothing fails any more.
@@ -312,18 +314,19 @@ impl Scaled {
         for _ in 0..150 {
             self.second(None, None);
         }
+        let law = Law::SessionJobScaling;
         let (decided, changes) = (self.decided.len(), self.changes);
         for _ in 0..30 {
             let before = self.sim.status.clone();
             let plan = self.second(None, None);
-            assert!(plan.steps.is_empty(), "at rest: {}", plan.because);
-            assert_eq!(before, self.sim.status);
+            assert!(plan.steps.is_empty(), "{law}: at rest: {}", plan.because);
+            assert_eq!(before, self.sim.status, "{law}");
         }
-        assert_eq!((decided, changes), (self.decided.len(), self.changes), "it swings");
-        assert!(self.lag < self.load * 2.0, "{} wait of {} a second", self.lag, self.load);
+        assert_eq!((decided, changes), (self.decided.len(), self.changes), "{law}: it swings");
+        assert!(self.lag < self.load * 2.0, "{law}: {} wait of {} a second", self.lag, self.load);
         let job = self.sim.mine().unwrap();
         let stored = self.stored().state.overrides.get(&VertexId::from(VERTEX)).copied();
-        assert_eq!(job.parallelism, stored.unwrap_or(1), "it does not run as was decided");
+        assert_eq!(job.parallelism, stored.unwrap_or(1), "{law}: it does not run as was decided");
         self.assert_history_is_whole();
     }
 

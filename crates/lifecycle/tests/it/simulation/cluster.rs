@@ -147,13 +147,15 @@ impl Sim {
         if self.job_manager.is_some() {
             return;
         }
-        assert_eq!(self.pods_linger, 0, "a second JobManager beside the pods of the first");
+        let law = Law::DeploymentOneJobManager;
+        assert_eq!(self.pods_linger, 0, "{law}: a second one beside the pods of the first");
         if let Some(workers) = &self.workers {
-            assert!(!workers.fact.is_deleting, "a JobManager beside TaskManagers that go");
+            let law = Law::DeploymentTaskManagers;
+            assert!(!workers.fact.is_deleting, "{law}: a JobManager beside TaskManagers that go");
             assert_eq!(
                 workers.image,
                 image_in(&objects.deployment),
-                "TaskManagers of another spec"
+                "{law}: TaskManagers of another spec"
             );
         }
         let annotations = &objects.deployment["metadata"]["annotations"];

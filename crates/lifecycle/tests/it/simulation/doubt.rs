@@ -42,8 +42,8 @@ impl Doubt {
     }
 
     /// The law: the operator asks only if it has not seen everything; `self` is the doubt before the pass.
-    pub(crate) fn assert_asks_only_in_doubt(&self, error: Option<&str>) {
-        assert!(self.is_any() || !asks(error), "asked although nothing is hidden: {error:?}");
+    pub(crate) fn assert_asks_only_in_doubt(&self, law: Law, error: Option<&str>) {
+        assert!(self.is_any() || !asks(error), "{law}: asked, and nothing is hidden: {error:?}");
     }
 
     /// Ends the doubt after a completed pass, if everything that exists is recorded.

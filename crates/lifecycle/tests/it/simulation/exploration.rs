@@ -288,7 +288,9 @@ impl State {
     /// Lets the time pass after which a wait is told, once only that makes a difference. Returns whether the plan waits
     /// for something that it does not report yet.
     fn wait_out(&mut self, plan: &Plan) -> bool {
-        let Some(left) = left_to_tell(plan.waits, self.sim.now + self.sim.upheaval.skew) else {
+        let Some(left) =
+            left_to_tell(Law::DeploymentTold, plan.waits, self.sim.now + self.sim.upheaval.skew)
+        else {
             return false;
         };
         self.quiet += 1;
@@ -303,6 +305,7 @@ impl State {
 impl Explored for State {
     type Action = Action;
     const START: Action = Action::World;
+    const RESTS: Law = Law::DeploymentRests;
 
     fn text(&self) -> String {
         let mut text = self.sim.text();
@@ -456,12 +459,14 @@ impl Sim {
             // A Deployment that is being deleted goes when its pods do; nothing waits for them for ever.
             let is_going = |of: &JobManager| of.deleting_since.is_some();
             let is_left = self.job_manager.as_ref().is_some_and(|of| !is_going(of));
-            assert!(!is_left && self.workers.is_none(), "left behind");
+            let law = Law::DeploymentDeletion;
+            assert!(!is_left && self.workers.is_none(), "{law}: left behind");
             return;
         }
+        let law = Law::DeploymentTold;
         let DeploymentStatus { lifecycle_state, observed_generation, error, .. } = &self.status;
         if self.resource.metadata.deletion_timestamp.is_some() {
-            assert!(error.is_some(), "its deletion waits without a word: {:?}", self.status);
+            assert!(error.is_some(), "{law}: its deletion waits without a word: {:?}", self.status);
             return;
         }
         let is_wanted = match self.resource.spec.job.as_ref().unwrap().state {
@@ -471,7 +476,11 @@ impl Sim {
         let is_done = *lifecycle_state == Some(is_wanted)
             && *observed_generation == self.resource.metadata.generation;
         let is_to_run = is_wanted == LifecycleState::Stable;
-        assert!(self.named.is_none() || !is_done || !is_to_run, "what its user named is forgotten");
+        assert!(
+            self.named.is_none() || !is_done || !is_to_run,
+            "{}: what its user named is forgotten",
+            Law::DeploymentRests
+        );
         // In the middle of a change an end is what the operator itself recorded.
         let is_over =
             matches!(
@@ -481,12 +490,12 @@ impl Sim {
         let is_created = *lifecycle_state == Some(LifecycleState::Created);
         assert!(
             is_done || is_over || is_created || error.is_some() || self.is_image_broken,
-            "at rest in {lifecycle_state:?} without a word: {:?}",
+            "{law}: at rest in {lifecycle_state:?} without a word: {:?}",
             self.status
         );
         let runs = self.job_manager.is_some()
             && self.job.as_ref().is_some_and(|job| job.state == JobStatusState::Running);
-        assert_job_is_told(&self.status, runs);
+        assert_job_is_told(law, &self.status, runs);
     }
 }
 

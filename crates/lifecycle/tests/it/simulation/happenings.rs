@@ -170,14 +170,15 @@ impl Sim {
                 (self.durable, self.saved) = (records, records);
             }
         } else if is_stateful && !is_named {
+            let law = Law::DeploymentState;
             assert!(
                 records >= self.durable,
-                "started from {records} records although {} are durable",
+                "{law}: started from {records} records although {} are durable",
                 self.durable
             );
             assert!(
                 records >= self.saved || in_metadata.is_some(),
-                "started from {records} records although {} were saved",
+                "{law}: started from {records} records although {} were saved",
                 self.saved
             );
         } else {
@@ -329,7 +330,8 @@ impl Sim {
                 return;
             }
         }
-        panic!("not stable: {:?} {:?}", self.status.lifecycle_state, self.status.error);
+        let DeploymentStatus { lifecycle_state, error, .. } = &self.status;
+        panic!("{}: not stable: {lifecycle_state:?} {error:?}", Law::DeploymentRests);
     }
 
     pub(super) fn assert_at_rest(&mut self) {
@@ -337,8 +339,9 @@ impl Sim {
             self.tick();
             let before = self.status.clone();
             let plan = self.pass(None);
-            assert!(plan.steps.is_empty(), "at rest: {:?}", names(&plan.steps));
-            assert_eq!(before, self.status);
+            let law = Law::DeploymentRests;
+            assert!(plan.steps.is_empty(), "{law}: at rest: {:?}", names(&plan.steps));
+            assert_eq!(before, self.status, "{law}");
         }
     }
 
@@ -355,7 +358,8 @@ impl Sim {
         let is_tried = self.status.observed_generation != self.resource.metadata.generation;
         assert!(
             is_tried || self.trial.may_be_left || self.trial.pods.is_empty(),
-            "pods of a trial are left: {:?}",
+            "{}: pods of a trial are left: {:?}",
+            Law::DeploymentTrial,
             self.trial.pods
         );
     }

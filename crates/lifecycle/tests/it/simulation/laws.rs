@@ -41,7 +41,8 @@ fn a_spec_that_does_not_pass_its_trial_stops_nothing() {
                     let crash_at = choices.crash(5, 4);
                     sim.pass(crash_at);
                     let state = sim.job.as_ref().map(|job| job.state);
-                    assert_eq!((state, sim.starts), (Some(JobStatusState::Running), starts));
+                    let runs = (Some(JobStatusState::Running), starts);
+                    assert_eq!((state, sim.starts), runs, "{}", Law::DeploymentTrial);
                     let error = sim.status.error.as_deref().unwrap_or_default();
                     refused += usize::from(error.contains("would not start"));
                 }
@@ -132,7 +133,7 @@ fn a_crash_before_any_step_of_an_upgrade_changes_nothing_in_the_end() {
                         steps = sim.pass(crash.in_pass(pass)).steps.len();
                     }
                     sim.settle();
-                    assert_eq!(sim.end(), end);
+                    assert_eq!(sim.end(), end, "{}", Law::DeploymentCrash);
                 });
                 steps
             });
@@ -235,8 +236,10 @@ fn a_deleted_resource_ends_whatever_its_state() {
                 let crash_at = choices.crash(4, 4);
                 sim.pass(crash_at);
             }
-            assert!(sim.job_manager.is_none() && sim.workers.is_none());
-            assert!(sim.resource.metadata.finalizers.as_ref().is_none_or(Vec::is_empty));
+            let law = Law::DeploymentDeletion;
+            assert!(sim.job_manager.is_none() && sim.workers.is_none(), "{law}: left behind");
+            let finalizers = &sim.resource.metadata.finalizers;
+            assert!(finalizers.as_ref().is_none_or(Vec::is_empty), "{law}: {finalizers:?}");
         });
     }
 }

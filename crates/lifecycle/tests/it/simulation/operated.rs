@@ -165,7 +165,8 @@ impl Operated for Sim {
         if self.upheaval.hides_metadata() {
             self.doubt.hide();
         }
-        self.doubt.assert_asks_only_in_doubt(self.status.error.as_deref());
+        let error = self.status.error.as_deref();
+        self.doubt.assert_asks_only_in_doubt(Law::DeploymentAsks, error);
         self.doubt.end_if(self.has_seen_all());
     }
 

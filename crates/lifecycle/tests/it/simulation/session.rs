@@ -26,6 +26,7 @@ use lifecycle::world::{
 use render::Objects;
 use serde_json::json;
 use testing::choices::{Choices, seeds};
+use testing::laws::Law;
 use testing::scene::assert_names_its_wait;
 
 use super::upheaval::{Refused, Upheaval, Upheaved};
@@ -277,14 +278,15 @@ impl Session {
         if self.job_manager.is_some() {
             return;
         }
+        let law = Law::SessionClusterOneJobManager;
         assert!(!self.is_deletion_known, "started while being deleted");
-        assert_eq!(self.pods_linger, 0, "a second JobManager beside the pods of the first");
+        assert_eq!(self.pods_linger, 0, "{law}: a second one beside the pods of the first");
         if let Some(workers) = &self.workers {
-            assert!(!workers.fact.is_deleting, "a JobManager beside TaskManagers that go");
+            assert!(!workers.fact.is_deleting, "{law}: a JobManager beside TaskManagers that go");
             assert_eq!(
                 workers.image,
                 image_in(&objects.deployment),
-                "TaskManagers of another spec"
+                "{law}: TaskManagers of another spec"
             );
         }
         let annotations = &objects.deployment["metadata"]["annotations"];
@@ -411,7 +413,8 @@ impl Session {
                 return;
             }
         }
-        panic!("not stable: {:?} {:?}", self.status.lifecycle_state, self.status.error);
+        let DeploymentStatus { lifecycle_state, error, .. } = &self.status;
+        panic!("{}: not stable: {lifecycle_state:?} {error:?}", Law::SessionClusterRests);
     }
 
     /// The law: left alone for long enough, the operator writes nothing more.
@@ -421,7 +424,8 @@ impl Session {
             let before = self.status.clone();
             let plan = self.pass(None);
             let is_quiet = plan.steps.is_empty() && self.status == before;
-            assert!(second < COMES_TO_REST || is_quiet, "at rest: {:?}", names(&plan.steps));
+            let (law, steps) = (Law::SessionClusterRests, names(&plan.steps));
+            assert!(second < COMES_TO_REST || is_quiet, "{law}: at rest: {steps:?}");
         }
     }
 

@@ -131,7 +131,8 @@ fn a_fleet_is_upgraded_in_waves() {
             assert!(second < 3_000, "seed {seed}: {} wait", fleet.waiting());
             fleet.tick(&mut choices);
             let under_way = fleet.under_way();
-            assert!(under_way <= 3, "seed {seed}, second {second}: {under_way}");
+            let law = Law::FleetWaves;
+            assert!(under_way <= 3, "{law}: seed {seed}, second {second}: {under_way}");
             waited += fleet.waiting();
             if fleet.are_stable() {
                 break;
@@ -165,7 +166,11 @@ fn an_image_that_does_not_start_goes_no_further_than_it_may() {
         let told = |sim: &Sim| Told::of(&sim.status).is_some_and(|told| told.is_paused);
         let paused = fleet.sims.iter().filter(|sim| told(sim)).count();
         // Those beside the second failure were already in progress.
-        assert!(touched <= 4 && paused >= 2, "seed {seed}: {touched} touched, {paused} wait");
+        let law = Law::FleetWaves;
+        assert!(
+            touched <= 4 && paused >= 2,
+            "{law}: seed {seed}: {touched} touched, {paused} wait"
+        );
         fleet.edit(|r| r.spec.image = Some("flink:1.20.1".to_owned()));
         for second in 0.. {
             assert!(second < 3_000, "seed {seed}: {} wait", fleet.waiting());

@@ -14,6 +14,7 @@ use lifecycle::world::{
 use render::Objects;
 use render::preflight::Preflight;
 use testing::choices::Choices;
+use testing::laws::Law;
 use validation::extension::FailurePolicy;
 
 /// Number of revisions kept, as in the real history.
@@ -29,18 +30,22 @@ pub(crate) const VERTEX: &str = "0a448493b4782967b150582570326227";
 
 /// The law: at rest, the status says whether the job runs, or what is wrong.
 #[track_caller]
-pub(crate) fn assert_job_is_told<S: StatusOfJob>(status: &S, runs: bool) {
+pub(crate) fn assert_job_is_told<S: StatusOfJob>(law: Law, status: &S, runs: bool) {
     let is_told_to_run = status.job().state == Some(JobStatusState::Running);
     assert!(
         status.error().is_some() || is_told_to_run == runs,
-        "the status of the job is out of date without a word: {status:?}"
+        "{law}: the status of the job is out of date without a word: {status:?}"
     );
 }
 
 /// Returns how long it takes until the status tells what a plan waits for; `None` if it waits for nothing, or tells it.
-pub(crate) fn left_to_tell(waits: Option<Waiting>, now: Timestamp) -> Option<SignedDuration> {
+pub(crate) fn left_to_tell(
+    law: Law,
+    waits: Option<Waiting>,
+    now: Timestamp,
+) -> Option<SignedDuration> {
     let left = waits?.told_at?.duration_since(now);
-    assert!(left <= WAITS_FOR, "a wait without a limit: {waits:?}");
+    assert!(left <= WAITS_FOR, "{law}: a wait without a limit: {waits:?}");
     left.is_positive().then_some(left)
 }
 

@@ -185,12 +185,21 @@ impl Session {
             // A Deployment that is being deleted goes when its pods do; nothing waits for them for ever.
             let is_going = |of: &JobManager| of.deleting_since.is_some();
             let is_left = self.job_manager.as_ref().is_some_and(|of| !is_going(of));
-            return assert!(!is_left && self.workers.is_none(), "left behind");
+            return assert!(
+                !is_left && self.workers.is_none(),
+                "{}: left behind",
+                Law::SessionClusterDeletion
+            );
         }
         let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
         let is_done = self.is_stable() && self.is_up() && !is_deleting;
         let is_told = self.status.error.is_some() || self.is_image_broken && !is_deleting;
-        assert!(is_done || is_told, "at rest without a word: {:?}", self.status);
+        assert!(
+            is_done || is_told,
+            "{}: at rest without a word: {:?}",
+            Law::DeploymentTold,
+            self.status
+        );
     }
 }
 
@@ -272,7 +281,9 @@ impl State {
     /// Lets the time pass after which a wait is told, once only that makes a difference. Returns whether the plan waits
     /// for something that it does not report yet.
     fn wait_out(&mut self, plan: &Plan) -> bool {
-        let Some(left) = left_to_tell(plan.waits, self.sim.now + self.sim.upheaval.skew) else {
+        let Some(left) =
+            left_to_tell(Law::DeploymentTold, plan.waits, self.sim.now + self.sim.upheaval.skew)
+        else {
             return false;
         };
         self.quiet += 1;
@@ -285,6 +296,8 @@ impl State {
 }
 
 impl Explored for State {
+    const RESTS: Law = Law::SessionClusterRests;
+
     type Action = Action;
     const START: Action = Action::World;
 

@@ -93,7 +93,8 @@ impl Operated for Session {
             }
             Step::Own(ClusterStep::DeleteHaMetadata { .. }) => {
                 let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
-                assert!(is_deleting, "HA metadata is what brings the jobs back");
+                let law = Law::SessionClusterJobs;
+                assert!(is_deleting, "{law}: HA metadata is what brings the jobs back");
                 self.has_ha_metadata = false;
             }
             Step::Own(ClusterStep::FinishCluster(objects)) => self.finish(objects),

@@ -45,8 +45,9 @@ impl Session {
             self.jobs.clear();
             self.has_ha_metadata = false;
         } else if self.has_ha_metadata && self.has_running_jobs() {
-            assert_eq!(former, self.made_version, "jobs of another version");
-            assert!(is_metadata_shared(&before, &self.made_with), "jobs in another place");
+            let law = Law::SessionClusterJobs;
+            assert_eq!(former, self.made_version, "{law}: jobs of another version");
+            assert!(is_metadata_shared(&before, &self.made_with), "{law}: jobs in another place");
         }
     }
 
@@ -57,14 +58,16 @@ impl Session {
         let options = &self.resource.spec.flink_configuration.0;
         let may_lose = options.contains_key("kubernetes.operator.session.upgrade.wait-for-jobs");
         let loses = !keeps_jobs && self.is_up() && self.has_running_jobs();
-        assert!(!loses || is_deleting || may_lose, "jobs end that nobody saved");
+        let law = Law::SessionClusterJobs;
+        assert!(!loses || is_deleting || may_lose, "{law}: jobs end that nobody saved");
     }
 
     /// The law: jobs that high availability keeps do not end because TaskManagers go first.
     pub(super) fn assert_ends_no_job(&self) {
         let keeps_jobs = is_high_availability_on(&self.made_with) && self.has_running_jobs();
         let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
-        assert!(!keeps_jobs || !self.is_up() || is_deleting, "jobs end that are kept");
+        let law = Law::SessionClusterTaskManagers;
+        assert!(!keeps_jobs || !self.is_up() || is_deleting, "{law}: jobs end that are kept");
     }
 
     /// Its user changes the Flink version, and others run jobs in it.
@@ -120,7 +123,8 @@ impl Session {
     /// The law: a JobManager does not end with what only it knows of a stop.
     pub(super) fn assert_stops_no_stop(&self) {
         let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
-        assert!(self.saved_at.is_none() || is_deleting, "a savepoint that nobody knows");
+        let law = Law::SessionClusterStops;
+        assert!(self.saved_at.is_none() || is_deleting, "{law}: a savepoint that nobody knows");
     }
 
     pub(super) fn end_jobs(&mut self) {
