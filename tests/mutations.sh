@@ -4,7 +4,8 @@
 #   tests/mutations.sh               every patch of tests/mutations
 #   tests/mutations.sh FLINK-27572   only these
 #
-# A patch begins with the guard that it removes and the test that must notice. It is applied to the last commit, in a worktree
+# A patch begins with the guard that it removes and the tests that must notice, each after the law that it says is broken,
+# if it asserts one. It is applied to the last commit, in a worktree
 # below target/ with a target folder of its own. For each patch the crate of its test is built, which takes half a minute to
 # two minutes.
 set -eu
@@ -39,11 +40,28 @@ field() {
     sed -n "s/^$1: //p" "$2"
 }
 
-# Print one row of the table. Fails if the test does not notice.
+# Print a row of the table for each test. Fails if one does not notice.
 judge() {
     id=$1
     patch=$root/tests/mutations/$id.patch
-    test=$(field Test "$patch")
+    git -C "$scratch" apply "$patch"
+    law=
+    missed=0
+    # The law of a test is in the line before it.
+    while read -r key value; do
+        case "$key" in
+        Law:) law=$value ;;
+        Test:) judge_test "$value" "$law" || missed=1; law= ;;
+        diff) break ;;
+        esac
+    done <"$patch"
+    git -C "$scratch" apply -R "$patch"
+    return "$missed"
+}
+
+# Print the row of one test, with the law that it must say is broken.
+judge_test() {
+    test=$1
     place=$(grep -rlw "fn ${test##*::}" tests/it crates/*/tests crates/*/src | head -n 1)
     crate=${place#crates/}
     crate=${crate%%/*}
@@ -52,29 +70,31 @@ judge() {
     crates/*) package=kubectl-flink-$crate target='--test it' ;;
     *) package=kubectl-flink target='--test it' ;;
     esac
-    git -C "$scratch" apply "$patch"
     outcome="does not build"
     # shellcheck disable=SC2086 # one word for each argument
-    if (cd "$scratch" && cargo test --locked --package "$package" $target --no-run) >"$log" 2>&1; then
+    if (cd "$scratch" && cargo test --locked --package "$package" $target --no-run) >"$log" 2>&1 </dev/null; then
         outcome="survives"
-        (cd "$scratch" && timeout "$limit" cargo test --locked --package "$package" $target "$test") >"$log" 2>&1 \
-            || outcome="fails"
+        (cd "$scratch" && timeout "$limit" cargo test --locked --package "$package" $target "$test") \
+            >"$log" 2>&1 </dev/null || outcome="fails"
         # A test that does not exist, or ended in another way, has not failed.
         case "$outcome" in
-        fails) grep -q "^test .*$test .*FAILED" "$log" || outcome="does not end" ;;
+        fails)
+            grep -q "^test .*$test .*FAILED" "$log" || outcome="does not end"
+            # A law that comes first may hide another one.
+            test -z "$2" || grep -q "law $2\>" "$log" || outcome="does not name $2"
+            ;;
         *) grep -q "^test .*$test " "$log" || outcome="is not there" ;;
         esac
     fi
-    git -C "$scratch" apply -R "$patch"
-    printf '| %s | %s | `%s` | %s |\n' "$id" "$(field Guard "$patch")" "$test" "$outcome"
+    printf '| %s | %s | %s | `%s` | %s |\n' "$id" "$(field Guard "$patch")" "${2:-}" "$test" "$outcome"
     test "$outcome" = fails || { tail -n 20 "$log" >&2; return 1; }
 }
 
 if [ $# -eq 0 ]; then
     set -- $(cd tests/mutations && ls ./*.patch | sed 's|^\./||; s|\.patch$||')
 fi
-echo "| Bug | Guard | Test | Without the guard the test |"
-echo "|---|---|---|---|"
+echo "| Bug | Guard | Law | Test | Without the guard the test |"
+echo "|---|---|---|---|---|"
 weak=0
 for id in "$@"; do
     judge "$id" || weak=$((weak + 1))

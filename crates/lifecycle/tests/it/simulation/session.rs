@@ -315,10 +315,10 @@ impl Session {
     /// Jobs fail for good if the JobManager sees its TaskManagers go, and are not run again.
     fn delete_job_manager(&mut self) {
         let is_up = self.is_up();
+        self.assert_ends_no_job();
         let Some(job_manager) = &mut self.job_manager else { return };
         let was_stopped = begin_deletion(job_manager, self.now);
         if !was_stopped {
-            self.assert_ends_no_job();
             self.has_ha_metadata &= !is_up;
             self.end_pods();
         }

@@ -83,6 +83,9 @@ impl Operated for Session {
                 }
             }
             Step::Own(ClusterStep::DeleteTaskManagers { uid }) => {
+                if self.workers.as_ref().is_some_and(|workers| workers.fact.uid == *uid) {
+                    self.assert_ends_no_job();
+                }
                 if let Some(workers) = self.workers.as_mut().filter(|w| w.fact.uid == *uid) {
                     workers.fact.is_deleting = true;
                 }
