@@ -116,6 +116,12 @@ fn metadata_is_kept_as_by_flink() {
 
 #[test]
 #[ignore = "needs a control plane"]
+fn metadata_of_applications_is_kept_as_by_flink() {
+    run(conformance::metadata_of_applications_is_kept_as_by_flink());
+}
+
+#[test]
+#[ignore = "needs a control plane"]
 fn standby_pods_lead_only_when_they_should() {
     run(hot::standby_pods_lead_only_when_they_should());
 }

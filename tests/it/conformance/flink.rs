@@ -1,5 +1,6 @@
 //! The fake Flink of the tests, and the real one in two versions, as processes of this machine.
 
+pub(crate) mod application;
 pub(crate) mod metadata;
 mod real;
 pub(crate) mod script;
@@ -19,6 +20,8 @@ const SCRIPTS: &str = include_str!("flink.script");
 /// Scripts for a cluster that keeps HA metadata in ConfigMaps.
 pub(crate) const METADATA: &str = include_str!("metadata.script");
 pub(crate) const METADATA_OF_1_20: &str = include_str!("metadata-1.20.txt");
+/// Scripts for applications, which keep HA metadata, too.
+pub(crate) const APPLICATIONS: &str = include_str!("application.script");
 /// All answers of Flink 1.20. Of 2.3 only those are on record that differ.
 const OF_1_20: &str = include_str!("flink-1.20.txt");
 
@@ -87,28 +90,50 @@ async fn flink_2_3_answers_as_the_scripts_say() {
     expect_file!["flink-2.3.txt"].assert_eq(&differences(OF_1_20, &answers));
 }
 
-async fn answers_with_metadata(version: &str) -> String {
-    let namespace = format!("metadata-{}", version.replace('.', "-"));
+/// Runs scripts in a namespace of its own, in the cluster that `start` starts.
+async fn answers_with_metadata(
+    kind: &str,
+    version: &str,
+    scripts: &str,
+    start: impl FnOnce(Maps) -> Real,
+) -> String {
+    let namespace = format!("{kind}-{}", version.replace('.', "-"));
     let server = Server::without_definitions(&namespace).await;
     let maps = Maps {
         client: server.client.clone(),
         namespace: server.namespace.clone(),
         cluster: "available".to_owned(),
     };
-    let answers = run(&Real::start(version, Some(maps)), METADATA).await;
+    let answers = run(&start(maps), scripts).await;
     server.clean_up().await;
     answers
+}
+
+async fn answers_of_session(version: &str) -> String {
+    let start = |maps| Real::start(version, Some(maps));
+    answers_with_metadata("metadata", version, METADATA, start).await
+}
+
+async fn answers_of_applications(version: &str) -> String {
+    let start = |maps| Real::start_for_applications(version, maps);
+    answers_with_metadata("applications", version, APPLICATIONS, start).await
 }
 
 #[tokio::test]
 #[ignore = "needs Flink and an API server"]
 async fn flink_1_20_keeps_metadata_as_the_scripts_say() {
-    expect_file!["metadata-1.20.txt"].assert_eq(&answers_with_metadata("1.20").await);
+    expect_file!["metadata-1.20.txt"].assert_eq(&answers_of_session("1.20").await);
 }
 
 #[tokio::test]
 #[ignore = "needs Flink and an API server"]
 async fn flink_2_3_keeps_metadata_as_the_scripts_say() {
-    let answers = answers_with_metadata("2.3").await;
+    let answers = answers_of_session("2.3").await;
     expect_file!["metadata-2.3.txt"].assert_eq(&differences(METADATA_OF_1_20, &answers));
+}
+
+#[tokio::test]
+#[ignore = "needs Flink and an API server"]
+async fn flink_1_20_keeps_metadata_of_applications_as_the_scripts_say() {
+    expect_file!["application-1.20.txt"].assert_eq(&answers_of_applications("1.20").await);
 }

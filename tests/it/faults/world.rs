@@ -63,12 +63,22 @@ impl InMap {
 struct Kept {
     /// Path and number of the newest checkpoint that HA metadata refers to.
     checkpoint: Option<(String, i64)>,
-    /// The job's result: it is not run again under its id.
-    result: Option<Job>,
+    /// Where its stored graph starts if HA metadata has no checkpoint.
+    path: Option<String>,
+    /// The job's result, and where it is stored: a cluster that reads it does not run the job again.
+    result: Option<(String, Job)>,
     /// Whether it ended under a JobManager that had lost the lock. That one cannot remove its graph or store a result.
     has_ended_unled: bool,
     /// Content of the job's ConfigMap; `None` if there is none.
     in_map: Option<InMap>,
+}
+
+impl Kept {
+    /// Returns the job's result if a cluster finds it.
+    fn result_for(&self, config: &flink::Config) -> Option<&Job> {
+        let (store, job) = self.result.as_ref()?;
+        (*store == config.result_store()).then_some(job)
+    }
 }
 
 #[derive(Default)]

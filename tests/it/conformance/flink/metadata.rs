@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -29,7 +29,7 @@ pub(crate) struct Maps {
 /// Whether [`Maps::carry_out`] knows the call of a line, so that it does not go to Flink's REST API.
 pub(super) fn is_about(line: &str) -> bool {
     let word = line.strip_prefix("until ").unwrap_or(line);
-    ["metadata", "hold", "release", "kept", "unkept", "forgotten", "led"]
+    ["metadata", "hold", "release", "delete", "kept", "unkept", "forgotten", "led"]
         .contains(&word.split(' ').next().unwrap())
 }
 
@@ -38,7 +38,8 @@ impl Maps {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// `metadata`, `hold` and `release` of the lock by the operator, `until kept JOB CHECKPOINT`, `until unkept JOB`,
+    /// `metadata`, `hold` and `release` of the lock by the operator, `delete metadata` and `delete graphs` of a cluster that
+    /// has no JobManager, `until kept JOB CHECKPOINT`, `until unkept JOB`,
     /// `until forgotten JOB` and `until led`.
     pub(super) async fn carry_out(&self, words: &[String]) -> String {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -51,6 +52,13 @@ impl Maps {
                 self.give_lock(OPERATOR, &[LEADER]).await;
             }
             ["release"] => self.give_lock("", &[LEADER]).await,
+            ["delete", "metadata"] => {
+                for map in self.all().await {
+                    let now = DeleteParams::default();
+                    drop(self.api().delete(&map.name_any(), &now).await.unwrap());
+                }
+            }
+            ["delete", "graphs"] => self.remove(json!({}), &GRAPHS).await,
             ["metadata"] => return self.show().await,
             ["until", ..] => {
                 while !self.is_so(&words[1..]).await {
@@ -134,18 +142,21 @@ impl Maps {
 
     /// Writes a lock that was renewed now, as the operator does, and removes the keys with these prefixes.
     async fn give_lock(&self, holder: &str, removed: &[&str]) {
-        let map = self.api().get(&self.name()).await.unwrap();
-        let keys = map.data.into_iter().flatten().map(|(key, _)| key);
-        let keys = keys.filter(|key| removed.iter().any(|prefix| key.starts_with(prefix)));
-        let removed: serde_json::Map<_, _> = keys.map(|key| (key, Value::Null)).collect();
         // In Flink's own precision: it cannot read another one, and nobody would ever lead again.
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
         // Longer than the JobManager's own lease, by which it goes.
         let lock = json!({"holderIdentity": holder, "leaseDuration": 3600.0, "leaderTransitions": 1,
             "acquireTime": now, "renewTime": now});
-        let patch = json!({
-            "metadata": {"annotations": {LOCK: lock.to_string()}}, "data": removed,
-        });
+        self.remove(json!({"annotations": {LOCK: lock.to_string()}}), removed).await;
+    }
+
+    /// Removes the keys with these prefixes from the ConfigMap with the lock.
+    async fn remove(&self, metadata: Value, removed: &[&str]) {
+        let map = self.api().get(&self.name()).await.unwrap();
+        let keys = map.data.into_iter().flatten().map(|(key, _)| key);
+        let keys = keys.filter(|key| removed.iter().any(|prefix| key.starts_with(prefix)));
+        let removed: serde_json::Map<_, _> = keys.map(|key| (key, Value::Null)).collect();
+        let patch = json!({"metadata": metadata, "data": removed});
         self.api()
             .patch(&self.name(), &PatchParams::default(), &Patch::Merge(patch))
             .await

@@ -11,6 +11,7 @@ use clients::flink::Client;
 use futures::future::LocalBoxFuture;
 use tokio::time::sleep;
 
+use super::application::Application;
 use super::metadata::Maps;
 use super::script::{AGAIN, World};
 use crate::support::patience::DEADLINES;
@@ -60,7 +61,7 @@ const OPENED: [&str; 7] = [
 const JOB_MANAGER: usize = 0;
 const TASK_MANAGER: usize = 1;
 
-/// A session cluster; its processes end when it is dropped.
+/// A cluster; its processes end when it is dropped.
 pub(super) struct Real {
     /// Holds all that it writes.
     folder: PathBuf,
@@ -69,12 +70,34 @@ pub(super) struct Real {
     /// The JobManager, and the TaskManager.
     processes: Mutex<[Option<Child>; 2]>,
     maps: Option<Maps>,
+    /// The options of all its processes.
+    options: Vec<(&'static str, String)>,
+    is_for_applications: bool,
+    /// Of an application, the arguments of its job, and the number of its deployment.
+    deployed: Mutex<(Vec<String>, usize)>,
 }
 
 impl Real {
-    /// Starts the cluster of a version such as `1.20`. With `maps`, it keeps HA metadata there.
+    /// Starts the session cluster of a version such as `1.20`. With `maps`, it keeps HA metadata there.
     pub(super) fn start(version: &str, maps: Option<Maps>) -> Self {
         let kind = if maps.is_some() { "-available" } else { "" };
+        let real = Self::lay_out(version, kind, maps);
+        for role in [JOB_MANAGER, TASK_MANAGER] {
+            real.run(role);
+        }
+        real
+    }
+
+    /// Starts a TaskManager for applications, each of which has a JobManager of its own.
+    pub(super) fn start_for_applications(version: &str, maps: Maps) -> Self {
+        let mut real = Self::lay_out(version, "-applications", Some(maps));
+        real.is_for_applications = true;
+        drop(real.jar());
+        real.run(TASK_MANAGER);
+        real
+    }
+
+    fn lay_out(version: &str, kind: &str, maps: Option<Maps>) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("flink-{version}{kind}-{}", std::process::id()));
         drop(fs::remove_dir_all(&folder));
@@ -82,19 +105,27 @@ impl Real {
             fs::create_dir_all(folder.join(part)).unwrap();
         }
         let [rpc, port] = free_ports();
-        let distribution = distribution(version);
-        let real = Self { folder, distribution, port, processes: Mutex::default(), maps };
-        let mut own = vec![
+        let mut real = Self {
+            folder,
+            distribution: distribution(version),
+            port,
+            processes: Mutex::default(),
+            maps,
+            options: OPTIONS.map(|(key, value)| (key, value.to_owned())).into(),
+            is_for_applications: false,
+            deployed: Mutex::default(),
+        };
+        real.options.extend([
             ("execution.checkpointing.dir", real.url("checkpoints")),
             ("state.checkpoints.dir", real.url("checkpoints")),
             ("io.tmp.dirs", real.folder.join("tmp").display().to_string()),
             ("web.upload.dir", real.folder.join("upload").display().to_string()),
             ("jobmanager.rpc.port", rpc.to_string()),
             ("rest.port", port.to_string()),
-        ];
+        ]);
         if let Some(maps) = &real.maps {
             let kubeconfig = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG").unwrap();
-            own.extend([
+            real.options.extend([
                 ("high-availability.type", "kubernetes".to_owned()),
                 ("high-availability.storageDir", real.url("ha")),
                 ("kubernetes.cluster-id", maps.cluster.clone()),
@@ -102,39 +133,53 @@ impl Real {
                 ("kubernetes.config.file", kubeconfig),
             ]);
         }
-        let options = OPTIONS.iter().map(|(key, value)| (*key, (*value).to_owned())).chain(own);
-        let lines = options.map(|(key, value)| format!("{key}: \"{value}\"\n"));
-        fs::write(real.folder.join("conf/config.yaml"), lines.collect::<String>()).unwrap();
+        real.configure(&[]);
         let log = "rootLogger.level=INFO\nrootLogger.appenderRef.c.ref=C\nappender.c.name=C\nappender.c.type=CONSOLE\n\
                    appender.c.layout.type=PatternLayout\nappender.c.layout.pattern=%d %-5p %c{1} - %m%n\n";
         fs::write(real.folder.join("conf/log4j.properties"), log).unwrap();
-        for role in [JOB_MANAGER, TASK_MANAGER] {
-            real.run(role);
-        }
         real
     }
 
+    /// Writes the options with which the next processes start.
+    fn configure(&self, more: &[(&'static str, String)]) {
+        let lines = self.options.iter().chain(more);
+        let lines = lines.map(|(key, value)| format!("{key}: \"{value}\"\n"));
+        fs::write(self.folder.join("conf/config.yaml"), lines.collect::<String>()).unwrap();
+    }
+
     fn run(&self, role: usize) {
-        let (name, main, args) = [
-            (
-                "jobmanager",
-                "entrypoint.StandaloneSessionClusterEntrypoint",
-                &["--executionMode", "cluster"][..],
-            ),
-            ("taskmanager", "taskexecutor.TaskManagerRunner", &[]),
-        ][role];
+        let text = |args: &[&str]| args.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>();
+        let (name, main, args) = match (role, self.is_for_applications) {
+            (TASK_MANAGER, _) => {
+                ("taskmanager", "runtime.taskexecutor.TaskManagerRunner", Vec::new())
+            }
+            (_, false) => {
+                let args = text(&["--executionMode", "cluster"]);
+                ("jobmanager", "runtime.entrypoint.StandaloneSessionClusterEntrypoint", args)
+            }
+            (_, true) => {
+                let of_job = self.deployed.lock().unwrap().0.clone();
+                let args = [text(&["--job-classname", "Scripted"]), of_job].concat();
+                ("jobmanager", "container.entrypoint.StandaloneApplicationClusterEntryPoint", args)
+            }
+        };
         let mut log = File::options();
         let log =
             log.create(true).append(true).open(self.folder.join(format!("{name}.log"))).unwrap();
         let conf = self.folder.join("conf");
         let mut java = other("java");
-        java.args(["-Xmx512m", "-XX:TieredStopAtLevel=1"]);
+        // Without what only makes the start take longer.
+        java.args(["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
+        java.args(["-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"]);
         java.arg(format!("-Dlog4j.configurationFile={}", conf.join("log4j.properties").display()));
         for package in OPENED {
             java.args(["--add-opens".to_owned(), format!("java.base/{package}=ALL-UNNAMED")]);
         }
-        java.arg("-cp").arg(self.distribution.join("lib/*"));
-        java.arg(format!("org.apache.flink.runtime.{main}")).arg("-c").arg(conf).args(args);
+        let classes = self.distribution.join("lib/*").display().to_string();
+        let jar = self.is_for_applications.then(|| self.folder.join("scripted.jar"));
+        let jar = jar.map_or_else(String::new, |jar| format!(":{}", jar.display()));
+        java.arg("-cp").arg(format!("{classes}{jar}"));
+        java.arg(format!("org.apache.flink.{main}")).arg("-c").arg(conf).args(args);
         java.current_dir(&self.folder).stdin(Stdio::null());
         java.stdout(log.try_clone().unwrap()).stderr(log);
         self.processes.lock().unwrap()[role] = Some(java.spawn().unwrap());
@@ -147,9 +192,21 @@ impl Real {
         }
     }
 
+    /// Asks a process to end, as a kubelet does, and waits until it has.
+    fn end(&self, role: usize) {
+        if let Some(mut process) = self.processes.lock().unwrap()[role].take() {
+            let asked = other("kill").arg(process.id().to_string()).status().unwrap();
+            assert!(asked.success());
+            drop(process.wait());
+        }
+    }
+
     /// Whether the results of jobs that have ended are still there.
     fn is_cleaning_up(&self) -> bool {
-        let results = self.folder.join("ha/job-result-store/available");
+        let mut results = self.folder.join("ha/job-result-store/available");
+        if self.is_for_applications {
+            results.push(self.deployed.lock().unwrap().1.to_string());
+        }
         let results = fs::read_dir(results).into_iter().flatten().flatten();
         results.map(|it| it.file_name()).any(|it| it.to_string_lossy().contains("_DIRTY"))
     }
@@ -197,6 +254,31 @@ impl World for Real {
 
     fn savepoints(&self) -> String {
         self.url("savepoints")
+    }
+
+    fn checkpoints(&self) -> String {
+        self.url("checkpoints")
+    }
+
+    fn is_for_applications(&self) -> bool {
+        self.is_for_applications
+    }
+
+    fn deploy(&self, application: Application) -> LocalBoxFuture<'_, ()> {
+        self.end(JOB_MANAGER);
+        let run = {
+            let mut deployed = self.deployed.lock().unwrap();
+            *deployed = (vec![self.gate(), application.records.clone()], deployed.1 + 1);
+            deployed.1
+        };
+        self.configure(&application.options(run, &self.url("ha")));
+        self.run(JOB_MANAGER);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn undeploy(&self) -> LocalBoxFuture<'_, ()> {
+        self.end(JOB_MANAGER);
+        Box::pin(std::future::ready(()))
     }
 
     fn maps(&self) -> Option<&Maps> {

@@ -26,13 +26,14 @@ use regex::Regex;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::application::Application;
 use super::metadata::{self, Maps};
 use crate::support::patience::PATIENCE;
 
 /// Pause before Flink is asked again for what takes its time.
 pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 /// Records that a job has before it ends, one every 10 ms.
-const MANY: &str = "1000000000";
+pub(super) const MANY: &str = "1000000000";
 
 /// How a checkpoint of a failing task ends, the one or the other as it happens.
 const FAILS: &str = concat!(
@@ -40,7 +41,7 @@ const FAILS: &str = concat!(
     r"|Checkpoint (Coordinator is suspending\.|was declined \([a-z ]+\)))$"
 );
 
-/// A session cluster in which a script runs; by default, one that is faked.
+/// A cluster in which a script runs; by default, a session cluster that is faked.
 pub(crate) trait World {
     fn client(&self) -> Client;
 
@@ -65,6 +66,26 @@ pub(crate) trait World {
     /// Returns the URL of the directory of savepoints.
     fn savepoints(&self) -> String {
         "file:/savepoints".to_owned()
+    }
+
+    /// Returns the URL of the directory of checkpoints.
+    fn checkpoints(&self) -> String {
+        "file:/checkpoints".to_owned()
+    }
+
+    /// Whether scripts deploy applications, and do not submit jobs to a cluster that runs.
+    fn is_for_applications(&self) -> bool {
+        false
+    }
+
+    /// Starts a JobManager with an application, after the end of the one that runs.
+    fn deploy(&self, _application: Application) -> LocalBoxFuture<'_, ()> {
+        unimplemented!("only for applications")
+    }
+
+    /// Ends the JobManager of an application.
+    fn undeploy(&self) -> LocalBoxFuture<'_, ()> {
+        unimplemented!("only for applications")
     }
 
     /// Returns where HA metadata is kept.
@@ -98,8 +119,12 @@ pub(super) fn parse(text: &str) -> Vec<(&str, Vec<&str>)> {
 /// Runs all scripts, and returns each line with its result.
 pub(crate) async fn run(world: &dyn World, text: &str) -> String {
     let client = world.client();
-    wait_for_slots(&client).await;
-    let jar = client.upload_jar("scripted.jar", Bytes::from(world.jar())).await.unwrap();
+    let jar = if world.is_for_applications() {
+        "none".to_owned()
+    } else {
+        wait_for_slots(&client).await;
+        client.upload_jar("scripted.jar", Bytes::from(world.jar())).await.unwrap()
+    };
     let mut answers = String::new();
     for (name, lines) in parse(text) {
         writeln!(answers, "# {name}").unwrap();
@@ -197,8 +222,19 @@ impl<'a> Stage<'a> {
                 wait_for_slots(self.client).await;
                 return String::new();
             }
-            "metadata" | "hold" | "release" | "until" if metadata::is_about(line) => {
-                let words: Vec<String> = line.split(' ').map(|word| self.fill_in(word)).collect();
+            "deploy" => {
+                let (savepoints, checkpoints) = (self.world.savepoints(), self.world.checkpoints());
+                let application = Application::read(&self.words(line), &savepoints, &checkpoints);
+                self.world.deploy(application).await;
+                wait_for_slots(self.client).await;
+                return String::new();
+            }
+            "undeploy" => {
+                self.world.undeploy().await;
+                return String::new();
+            }
+            _ if metadata::is_about(line) => {
+                let words = self.words(line);
                 let maps = self.world.maps().expect("a cluster with HA metadata");
                 self.world.settle().await;
                 let answer = maps.carry_out(&words).await;
@@ -213,8 +249,12 @@ impl<'a> Stage<'a> {
         self.show(&answer)
     }
 
+    fn words(&mut self, line: &str) -> Vec<String> {
+        line.split(' ').map(|word| self.fill_in(word)).collect()
+    }
+
     fn call(&mut self, line: &str) -> Call {
-        let words = line.split(' ').map(|word| self.fill_in(word)).collect();
+        let words = self.words(line);
         let (gate, savepoints) = (self.world.gate(), self.world.savepoints());
         Call { words, jar: self.jar.to_owned(), gate, savepoints }
     }
@@ -248,6 +288,7 @@ impl<'a> Stage<'a> {
         text = text.replace(self.jar, "JAR");
         for (pattern, word) in [
             (r"file:\S*?/checkpoints/", "CHECKPOINTS/"),
+            (r"file:\S*?/savepoints/", "SAVEPOINTS/"),
             (FAILS, "CheckpointException: a task fails, or the job does"),
             (r"triggering task .* \(1/1\)", "triggering task TASK"),
             (r"RecipientUnreachableException: .*", "RecipientUnreachableException"),

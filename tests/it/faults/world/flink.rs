@@ -8,7 +8,7 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
-use super::metadata::{graphs, has_checkpoint_in_map, keep_of, lead, read, write_graph};
+use super::metadata::{clean_up, graphs, has_checkpoint_in_map, keep_of, lead, read, write_graph};
 use super::{InMap, Process, State, World};
 use crate::support::fake_flink::{Cluster, Job, Start};
 
@@ -76,12 +76,23 @@ impl Config {
         self.values.get("$internal.pipeline.job-id").cloned().unwrap_or_default()
     }
 
+    /// Returns where it keeps the results of jobs, the same for all runs unless the operator sets it.
+    pub(super) fn result_store(&self) -> String {
+        self.values.get("job-result-store.storage-path").cloned().unwrap_or_default()
+    }
+
     /// Returns the job graph: what Flink derives from the job's options alone.
     pub(super) fn graph(&self) -> String {
         let is_of_job = |key: &str| GRAPH_KEYS.iter().any(|prefix| key.starts_with(prefix));
         let values = self.values.iter().filter(|(key, _)| is_of_job(key));
         let lines: Vec<String> = values.map(|(key, value)| format!("{key}: {value}")).collect();
         lines.join(", ")
+    }
+
+    /// Returns the number of records after which the scripted job of the conformance tests ends soon.
+    fn records(&self) -> Option<usize> {
+        let args = self.values.get("$internal.application.program-args")?;
+        args.split_once(';')?.1.parse().ok().filter(|records| *records < 1000)
     }
 
     fn path(&self) -> Option<&str> {
@@ -110,29 +121,36 @@ pub(super) async fn start(world: &World, key: &str, config: &Config) {
     }
     let job_id = config.job_id();
     inherit_state(world, key, config);
-    let mut from_metadata = false;
+    let (mut from_metadata, mut is_stored) = (false, false);
     if config.is_highly_available {
         from_metadata = has_checkpoint_in_map(world, key, &job_id).await;
-        run_stored_graphs(world, key, config).await;
+        is_stored = run_stored_graphs(world, key, config).await;
         lead(world, key, config).await;
     }
     let kept = {
         let mut state = world.state();
         let kept = state.kept.entry((key.to_owned(), job_id.clone())).or_default();
-        // Another client may have deleted the ConfigMap meanwhile.
-        kept.in_map = None;
+        if !is_stored {
+            kept.path = config.path().map(str::to_owned);
+        }
+        // Another client may have changed or deleted the ConfigMap meanwhile, and the graph is stored.
+        kept.in_map = Some(InMap::UNSEEN);
         kept.has_ended_unled = false;
         kept.clone()
     };
+    let has_ended = kept.result_for(config).is_some();
+    if has_ended {
+        clean_up(world, key, config, &job_id).await;
+    }
     let now = world.flink.now();
     let law = world.flink.with(key, |cluster| {
         cluster.is_down = false;
-        if let Some(job) = kept.result {
-            cluster.jobs.insert(job_id, job);
+        if has_ended {
+            // It knows the job's result, and does not list the job.
             return None;
         }
         let from_metadata = from_metadata.then_some(kept.checkpoint).flatten();
-        submit(cluster, config, &job_id, from_metadata, now)
+        submit(cluster, config, &job_id, from_metadata, kept.path, now)
     });
     if let Some(law) = law {
         world.broke(key, law);
@@ -167,7 +185,7 @@ async fn start_session(world: &World, key: &str, config: &Config) {
         kept.in_map = Some(InMap::UNSEEN);
         kept.has_ended_unled = false;
         let checkpoint = kept.checkpoint.clone().filter(|_| has_checkpoint);
-        found.push((id, kept.result.clone(), checkpoint));
+        found.push((id, kept.result_for(config).cloned(), checkpoint));
     }
     if config.is_highly_available {
         lead(world, key, config).await;
@@ -195,15 +213,18 @@ async fn start_session(world: &World, key: &str, config: &Config) {
     });
 }
 
-/// Runs the graph that is stored, as Flink does whatever the new spec says. It must be the new one.
-async fn run_stored_graphs(world: &World, key: &str, config: &Config) {
+/// Runs the graph that is stored, as Flink does whatever the new spec says. It must be the new one. Returns whether there
+/// is one of the configured job, which then starts where that says.
+async fn run_stored_graphs(world: &World, key: &str, config: &Config) -> bool {
     let (job_id, new) = (config.job_id(), config.graph());
-    for (id, graph) in graphs(world, key, config).await {
+    let graphs = graphs(world, key, config).await;
+    let is_stored = graphs.contains_key(&job_id);
+    for (id, graph) in graphs {
         let has_ended = world
             .state()
             .kept
             .get(&(key.to_owned(), id.clone()))
-            .is_some_and(|kept| kept.result.is_some());
+            .is_some_and(|kept| kept.result_for(config).is_some());
         if !has_ended && id != job_id {
             world.broke(key, format!("job {id} goes on beside {job_id}, by its stored graph"));
         } else if !has_ended && graph != new {
@@ -212,30 +233,34 @@ async fn run_stored_graphs(world: &World, key: &str, config: &Config) {
         }
     }
     write_graph(world, key, config, &new).await;
+    is_stored
 }
 
-/// Starts the job as configured; returns the law that this breaks.
+/// Starts the job from HA metadata, or from a path; returns the law that this breaks.
 fn submit(
     cluster: &mut Cluster,
     config: &Config,
     job_id: &str,
     from_metadata: Option<(String, i64)>,
+    path: Option<String>,
     now: i64,
 ) -> Option<String> {
     let newest = cluster.newest_state();
     let mut job = Job::submitted(job_id, now);
+    job.checkpoints_by_itself = !cluster.only_told_checkpoints;
+    job.ends_after = config.records();
     let is_from_metadata = from_metadata.is_some();
     let mut law = None;
-    let restored = match (from_metadata, config.path()) {
+    let restored = match (from_metadata, path) {
         (Some(checkpoint), _) => Some(checkpoint),
         (None, None) => None,
         (None, Some(path)) => {
-            let found = cluster.state_at(path).map(|number| (path.to_owned(), number));
+            let found = cluster.state_at(&path).map(|number| (path.clone(), number));
             if found.is_none() {
                 if path != LAST_STATE {
                     law = Some(format!("a start from `{path}`, which is not in the store"));
                 }
-                job.fail("java.io.FileNotFoundException", "no state", now);
+                let _cause = job.fail_to_restore(&path, now);
             }
             found
         }
@@ -319,7 +344,7 @@ fn keep(
             // Retained for the operator that cancelled it.
             stored.extend(newest.map(|one| (one.path.clone(), one.id)));
             if config.is_highly_available && !kept.has_ended_unled {
-                kept.result = Some(job);
+                kept.result = Some((config.result_store(), job));
             }
         } else if config.is_highly_available
             && kept.in_map.is_some_and(|map| map.checkpoint.is_some())

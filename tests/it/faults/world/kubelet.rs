@@ -515,6 +515,9 @@ async fn end(world: &World, pod: &Pod) {
     };
     if let Some(process) = process {
         flink::end(world, &key, &process);
+        if process.config.is_highly_available {
+            metadata::release(world, &key, &process).await;
+        }
     }
     drop(writing);
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);

@@ -215,6 +215,40 @@ async fn renew(world: &World, key: &str, map: &ConfigMap, mut lock: Value) {
     drop(maps(world, key).patch(&map.name_any(), &PatchParams::default(), &patch).await);
 }
 
+/// A JobManager that is asked to end releases the lock if it holds it, and removes its addresses.
+pub(super) async fn release(world: &World, key: &str, process: &Process) {
+    let (maps, name) = (maps(world, key), leader_map_name(key));
+    // One that cannot reach the API server ends, too.
+    let Ok(Some(map)) = maps.get_opt(&name).await else { return };
+    let Some(mut lock) = lock_of(&map) else { return };
+    if !process.has_led || lock["holderIdentity"] != identity(&process.config) {
+        return;
+    }
+    lock["holderIdentity"] = "".into();
+    lock["leaseDuration"] = if process.config.is_flink_2 { "PT1S".into() } else { 1.0.into() };
+    (lock["acquireTime"], lock["renewTime"]) = (now().into(), now().into());
+    let version = map.resource_version();
+    let keys = map.data.into_iter().flatten().map(|(key, _)| key);
+    let addresses = keys.filter(|key| key.starts_with(LEADER)).map(|key| (key, Value::Null));
+    let patch = Patch::Merge(json!({
+        "metadata": {"resourceVersion": version, "annotations": {LOCK: lock.to_string()}},
+        "data": addresses.collect::<serde_json::Map<_, _>>(),
+    }));
+    drop(maps.patch(&name, &PatchParams::default(), &patch).await);
+}
+
+/// Removes what is left of a job that has ended.
+pub(super) async fn clean_up(world: &World, key: &str, config: &Config, job_id: &str) {
+    let (begun, maps) = (Instant::now(), maps(world, key));
+    let map = format!("{}-{job_id}-config-map", name_of(key));
+    while !(delete(&maps, &map).await && store_graph(world, key, config, job_id, None).await) {
+        if begun.elapsed() > PATIENCE {
+            return world.broke(key, "what is left of a job cannot be removed".to_owned());
+        }
+        sleep(EVERY).await;
+    }
+}
+
 /// Returns the time in the precision in which Flink reads it.
 fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
@@ -228,7 +262,7 @@ fn address(config: &Config, of: &str) -> String {
     format!("session,pekko.tcp://flink@{}:6123/user/rpc/{of}_0", config.ip)
 }
 
-/// Takes the lock and publishes the addresses. A JobManager does not release the lock when it ends.
+/// Takes the lock and publishes the addresses. A JobManager that crashes does not release the lock.
 pub(super) async fn lead(world: &World, key: &str, config: &Config) {
     let lease = if config.is_flink_2 { json!("PT15S") } else { json!(15.0) };
     let (maps, map) = (maps(world, key), leader_map_name(key));

@@ -207,6 +207,16 @@ impl Job {
         self.end(now, "FAILED");
     }
 
+    /// Fails because there is nothing at the path from which it should start; returns the cause.
+    pub(crate) fn fail_to_restore(&mut self, path: &str, now: i64) -> String {
+        let cause = format!(
+            "java.io.FileNotFoundException: Cannot find checkpoint or savepoint file/directory '{path}' on file system 'file'."
+        );
+        let text = format!("Could not start the JobMaster.\nCaused by: {cause}");
+        self.fail("org.apache.flink.runtime.client.JobInitializationException", &text, now);
+        cause
+    }
+
     /// Lets a task fail: the job restarts from its newest checkpoint if it may.
     fn fail_a_task(&mut self, cause: &str, now: i64) {
         if !self.restarts {

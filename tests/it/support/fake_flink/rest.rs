@@ -462,10 +462,7 @@ fn run(cluster: &mut Cluster, now: i64, jar: &str, posted: &Value) -> Answer {
             job.restore("SAVEPOINT", number, path, now);
             start.restored = Some((path.to_owned(), number));
         } else {
-            let cause = format!(
-                "java.io.FileNotFoundException: Cannot find checkpoint or savepoint file/directory '{path}' on file system 'file'."
-            );
-            job.fail(class, &format!("Could not start the JobMaster.\nCaused by: {cause}"), now);
+            let cause = job.fail_to_restore(path, now);
             cluster.jobs.insert(id, job);
             return failed(&format!(
                 "Caused by: {class}: Could not start the JobMaster.\nCaused by: {cause}\n"
