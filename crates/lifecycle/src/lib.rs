@@ -37,6 +37,7 @@ mod schedules;
 pub mod session_job;
 pub mod snapshot;
 pub mod snapshots;
+pub mod standing;
 pub mod status_texts;
 pub mod transitions;
 pub mod trigger;

@@ -10,7 +10,7 @@ use super::status_texts::StatusTexts;
 use super::world::{Question, World};
 use api::reconciled::StoredSpec;
 use api::state_snapshot::JobKind;
-use api::status::{JobStatus, LifecycleState, ReconciliationStatus};
+use api::status::{Condition, JobStatus, LifecycleState, ReconciliationStatus};
 
 /// A kind of resource that has a job.
 pub trait JobResource:
@@ -60,10 +60,12 @@ pub trait StatusOfJob: StatusTexts + Clone + Debug + Default + PartialEq {
     fn set_observed_generation(&mut self, generation: i64);
     fn lifecycle_state(&self) -> Option<LifecycleState>;
     fn set_lifecycle_state(&mut self, state: LifecycleState);
+    /// The conditions; `None` if the kind has none.
+    fn conditions_mut(&mut self) -> Option<&mut Vec<Condition>>;
 }
 
 macro_rules! status_of_job {
-    ($($status:ty),*) => {$(
+    ($($status:ty: |$it:ident| $conditions:expr),* $(,)?) => {$(
         impl StatusOfJob for $status {
             fn job(&self) -> &JobStatus {
                 &self.job_status
@@ -104,8 +106,16 @@ macro_rules! status_of_job {
             fn set_lifecycle_state(&mut self, state: LifecycleState) {
                 self.lifecycle_state = Some(state);
             }
+
+            fn conditions_mut(&mut self) -> Option<&mut Vec<Condition>> {
+                let $it = self;
+                $conditions
+            }
         }
     )*};
 }
 
-status_of_job!(api::status::DeploymentStatus, api::session_job::SessionJobStatus);
+status_of_job!(
+    api::status::DeploymentStatus: |it| Some(&mut it.conditions),
+    api::session_job::SessionJobStatus: |_it| None,
+);

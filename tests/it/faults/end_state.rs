@@ -71,6 +71,11 @@ pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
                     let error = value["status"]["error"].as_str().unwrap_or_default();
                     let tells = error.contains("is rolled back: ");
                     value["status"]["error"] = if tells { "why" } else { error }.into();
+                    // They repeat the error.
+                    let conditions = value["status"]["conditions"].as_array_mut();
+                    for condition in conditions.into_iter().flatten() {
+                        condition["message"] = Value::Null;
+                    }
                 }
                 let text = named(&format!("{kind} {value:#}"), &names);
                 let text = plain(&text.replace(&stage.namespace, "NAMESPACE"));

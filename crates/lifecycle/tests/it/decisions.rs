@@ -20,6 +20,7 @@ mod redeploy;
 pub(super) mod reload;
 mod rollback;
 mod silence;
+mod standing;
 mod table;
 mod taken_down;
 mod takeover;

@@ -127,6 +127,8 @@ fn a_job_that_does_not_run_in_time_is_told_with_the_cause() {
             condition("Running", "False", "Reconciling"),
             condition("PodsReady", "False", "Unschedulable"),
             condition("Progressing", "False", "ReadinessTimeout"),
+            condition("Ready", "False", "ReadinessTimeout"),
+            condition("Stalled", "True", "ReadinessTimeout"),
         ]
     );
     // No node has room yet, which is not a failure of the JobManager.
@@ -138,7 +140,8 @@ fn a_job_that_does_not_run_in_time_is_told_with_the_cause() {
     healed.facts.pods = Fact::Known(vec![pod()]);
     healed.facts.jobs = Fact::Known(job(JobStatusState::Running));
     let plan = healed.plan();
-    assert_eq!(conditions(&plan), [condition("Running", "True", "Running")]);
+    let healthy = [condition("Running", "True", "Running"), condition("Ready", "True", "Running")];
+    assert_eq!(conditions(&plan), healthy);
     assert_eq!(plan.status.error, None);
 }
 
@@ -155,7 +158,8 @@ fn transient_pod_problems_are_no_failures() {
             JobManagerDeploymentStatus::Deploying,
             "{reason}"
         );
-        assert_eq!(conditions(&plan).len(), 1, "{reason}");
+        let all = conditions(&plan);
+        assert!(!all.iter().any(|it| it.0 == "PodsReady" || it.0 == "Stalled"), "{all:?}");
     }
 }
 
@@ -198,7 +202,8 @@ fn a_job_manager_that_stands_by_and_cannot_run_does_not_touch_the_job() {
         conditions(&plan),
         [
             condition("Running", "True", "Running"),
-            condition("PodsReady", "False", "ImagePullBackOff")
+            condition("PodsReady", "False", "ImagePullBackOff"),
+            condition("Ready", "True", "Running"),
         ]
     );
     assert_eq!(plan.status.job_manager_deployment_status, JobManagerDeploymentStatus::Ready);
