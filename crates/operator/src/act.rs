@@ -1,7 +1,7 @@
 //! Takes a plan's steps. Each is an arm of a call or two, and safe to repeat.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -30,6 +30,8 @@ use lifecycle::plan::{ClusterStep, Step};
 use lifecycle::world::{Bounds, DeploymentVersion};
 use render::names;
 
+/// How old the operator's hold of the lock may be when the old JobManager is stopped: far less than a lease.
+const HOLD_AGE_MAX: Duration = Duration::from_secs(3);
 /// How long a deletion tries to remove HA metadata if the configuration cannot be read.
 const CLEANUP_TIMEOUT: Duration = Duration::from_mins(5);
 
@@ -182,6 +184,8 @@ impl Error {
 pub(super) struct Taken {
     pub(super) snapshots: SnapshotSteps,
     pub(super) unfinished: Option<Unfinished>,
+    /// When this plan began to hold the lock of the leader.
+    pub(super) held_at: Option<Instant>,
 }
 
 impl Taken {
@@ -296,6 +300,11 @@ impl Act<'_, FlinkDeployment> {
                 Ok(())
             }
             ClusterStep::StopJobManager { uid, unstarted } => {
+                // This process may have been paused, and the lease of the lock may be over. A JobManager that has taken
+                // it back releases it when it ends, and one that stands by would run the graph that it has stored.
+                if taken.held_at.is_some_and(|at| at.elapsed() > HOLD_AGE_MAX) {
+                    self.hold_leadership(taken).await?;
+                }
                 self.stop_job_manager(&uid, unstarted.as_ref()).await
             }
             ClusterStep::DeleteJobManager { uid } => {
@@ -315,10 +324,7 @@ impl Act<'_, FlinkDeployment> {
             ClusterStep::RemovePreflight => self.remove_preflight().await,
             ClusterStep::RemoveStandby { except } => self.remove_standby(except.as_deref()).await,
             ClusterStep::DisownStandby => self.disown_standby().await,
-            ClusterStep::HoldLeadership => {
-                let place = self.subject();
-                place.ha_place(self.context).hold_leadership(Timestamp::now()).await
-            }
+            ClusterStep::HoldLeadership => self.hold_leadership(taken).await,
             ClusterStep::ReleaseLeadership => {
                 let next = super::standby::job_managers(&self.subject(), self.context).await?;
                 self.subject().ha_place(self.context).release_leadership(&next).await
@@ -342,6 +348,12 @@ impl Act<'_, FlinkDeployment> {
         let patch = json!({"metadata": {"uid": uid}, "spec": {"replicas": replicas}});
         apply::amend(&self.context.client, &id, &patch, Writer::OPERATOR).await?;
         Ok(())
+    }
+
+    async fn hold_leadership(&self, taken: &mut Taken) -> Result<(), Error> {
+        let place = self.subject();
+        taken.held_at = Some(Instant::now());
+        place.ha_place(self.context).hold_leadership(Timestamp::now()).await
     }
 
     async fn stop_job_manager(

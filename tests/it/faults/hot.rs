@@ -142,6 +142,8 @@ pub(super) async fn a_paused_operator_loses_nothing() {
     same_end(&ground, "hot_upgrade", |base| {
         let paused = base.points.iter().enumerate().map(|(index, point)| {
             let trouble = Trouble::at(format!("paused-{}", index + 1), point, Fault::Pause(PAUSE));
+            // Before the old JobManager is stopped, it may take the lock back and start its job once more.
+            let trouble = trouble.starting_again();
             if base.sure.contains(point) { trouble } else { trouble.perhaps() }
         });
         third(paused)

@@ -72,6 +72,8 @@ pub(super) struct Trouble {
     is_sure: bool,
     /// Kind of objects that is left out of the comparison.
     without: Option<&'static str>,
+    /// The job may be started more often, each time from its newest state.
+    may_start_again: bool,
     ends_otherwise: bool,
 }
 
@@ -86,6 +88,7 @@ impl Trouble {
             has_happened: Box::new(|recorded| recorded.iter().any(is_done)),
             is_sure: true,
             without: None,
+            may_start_again: false,
             ends_otherwise: false,
         }
     }
@@ -151,6 +154,11 @@ impl Trouble {
     /// Only requires that no law of state was broken.
     pub(super) fn ending_otherwise(mut self) -> Self {
         self.ends_otherwise = true;
+        self
+    }
+
+    pub(super) fn starting_again(mut self) -> Self {
+        self.may_start_again = true;
         self
     }
 
@@ -289,6 +297,9 @@ pub(super) async fn survive(
         let difference = match trouble.without {
             _ if is_refused || trouble.ends_otherwise => None,
             Some(kind) => difference(&without(kind, &base.end), &without(kind, &end)),
+            None if trouble.may_start_again => {
+                difference(&without_starts(&base.end), &without_starts(&end))
+            }
             None => difference(&base.end, &end),
         };
         if has_happened || difference.is_some() || tried == tries_max {
@@ -312,6 +323,12 @@ fn without(kind: &str, end: &str) -> String {
         is_inside &= line != "}";
     }
     kept.join("\n")
+}
+
+/// Removes what the jobs were started from. The laws say that it was the newest state.
+fn without_starts(end: &str) -> String {
+    let kept = end.lines().filter(|line| !line.starts_with("a job of "));
+    kept.collect::<Vec<_>>().join("\n")
 }
 
 fn difference(expected: &str, end: &str) -> Option<String> {

@@ -52,7 +52,7 @@ pub(super) async fn nothing_changes_in_the_end() {
                 // A lock that was renewed in the past is free to Flink. The old JobManager takes it again, and the job
                 // is started once more, from the same checkpoint.
                 let is_lock_free = scenario == HOT && seconds < 0;
-                if is_lock_free { trouble.ending_otherwise() } else { trouble }
+                if is_lock_free { trouble.starting_again() } else { trouble }
             });
             third(slow().chain(changed()).chain(jumps))
         })
