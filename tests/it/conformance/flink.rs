@@ -4,6 +4,7 @@ pub(crate) mod application;
 pub(crate) mod metadata;
 mod real;
 pub(crate) mod script;
+mod show;
 
 use expect_test::expect_file;
 

@@ -10,12 +10,9 @@ use std::time::{Duration, Instant};
 use api::status::SavepointFormatType;
 use api::version::FlinkVersion;
 use bytes::Bytes;
-use clients::flink::checkpoints::{
-    Checkpoint, CheckpointKind, CheckpointStatus, Checkpoints, LastState,
-};
+use clients::flink::checkpoints::{CheckpointKind, CheckpointStatus, Checkpoints, LastState};
 use clients::flink::failures::{ExecutionResult, FailureCause};
 use clients::flink::jars::RunRequest;
-use clients::flink::jobs::TaskCounts;
 use clients::flink::rescale::{ParallelismBounds, VertexRequirements};
 use clients::flink::savepoints::{
     DisposalStatus, SavepointRequest, SavepointStatus, StopOutcome, StopRequest,
@@ -28,6 +25,7 @@ use tokio::time::sleep;
 
 use super::application::Application;
 use super::metadata::{self, Maps};
+use super::show;
 use crate::support::patience::PATIENCE;
 
 /// Pause before Flink is asked again for what takes its time.
@@ -314,7 +312,7 @@ impl Call {
     async fn result(&self, client: &Client) -> String {
         match self.answer(client).await {
             Ok(answer) => answer,
-            Err(error) => show_error(&error),
+            Err(error) => show::error(&error),
         }
     }
 
@@ -345,7 +343,7 @@ impl Call {
                     found.state,
                     found.effective_state(),
                     if has_ended { ", ended" } else { "" },
-                    show_tasks(found.tasks)
+                    show::tasks(found.tasks)
                 )
             }
             "job" => {
@@ -365,7 +363,7 @@ impl Call {
             "result" => match client.execution_result(job).await? {
                 ExecutionResult::InProgress => "in progress".to_owned(),
                 ExecutionResult::Completed { status, failure } => {
-                    format!("{status}{}", failure.map(|it| show_cause(&it)).unwrap_or_default())
+                    format!("{status}{}", failure.map(|it| show::cause(&it)).unwrap_or_default())
                 }
             },
             "exceptions" => {
@@ -376,7 +374,7 @@ impl Call {
                         stack_trace: entry.stacktrace.clone(),
                     };
                     let has_time = entry.timestamp.is_some();
-                    format!("{}, time: {has_time}{}", entry.name, show_cause(&cause))
+                    format!("{}, time: {has_time}{}", entry.name, show::cause(&cause))
                 });
                 format!(
                     "{} of them\n{}",
@@ -412,16 +410,16 @@ impl Call {
     async fn answer_about_state(&self, client: &Client) -> Result<String, Error> {
         let (job, trigger) = (self.word(1), self.word(2));
         Ok(match self.word(0) {
-            "statistics" => show_statistics(&client.checkpoints(job).await?),
+            "statistics" => show::statistics(&client.checkpoints(job).await?),
             "has-current-state" => {
                 let current = client.current_checkpoints(job).await?;
                 let Checkpoints::Statistics(current) = current else { panic!("{current:?}") };
                 matches!(current.last_state(), LastState::At(_)).to_string()
             }
-            "final-statistics" => show_statistics(&client.final_checkpoints(job).await?),
+            "final-statistics" => show::statistics(&client.final_checkpoints(job).await?),
             "checkpoint-details" => {
                 let found = client.checkpoint(job, trigger.parse().unwrap()).await?;
-                found.map_or_else(|| "none".to_owned(), |found| show_checkpoint(&found))
+                found.map_or_else(|| "none".to_owned(), |found| show::checkpoint(&found))
             }
             "checkpoint-config" => match client.checkpoint_config(job).await? {
                 None => "disabled".to_owned(),
@@ -434,14 +432,14 @@ impl Call {
             },
             "checkpoint" => client.trigger_checkpoint(job, CheckpointKind::Full, trigger).await?,
             "checkpoint-status" => {
-                show_checkpoint_status(&client.checkpoint_status(job, trigger).await?)
+                show::checkpoint_status(&client.checkpoint_status(job, trigger).await?)
             }
             "savepoint" => client.trigger_savepoint(job, &self.savepoint()).await?,
             "stop" => client.stop_with_savepoint(job, &self.stop(false)).await?,
             "drain" => client.stop_with_savepoint(job, &self.stop(true)).await?,
-            "savepoint-status" => show_savepoint(&client.savepoint_status(job, trigger).await?),
+            "savepoint-status" => show::savepoint(&client.savepoint_status(job, trigger).await?),
             "find-stop" => match client.find_stop(job, trigger).await? {
-                StopOutcome::Known(status) => format!("known: {}", show_savepoint(&status)),
+                StopOutcome::Known(status) => format!("known: {}", show::savepoint(&status)),
                 StopOutcome::FinishedWith { location, checkpoint_id } => {
                     format!("finished with {location}, checkpoint {checkpoint_id}")
                 }
@@ -451,7 +449,7 @@ impl Call {
             "dispose" => {
                 let trigger = client.dispose_savepoint(job).await?;
                 match client.await_disposal(&trigger).await? {
-                    DisposalStatus::Failed(cause) => format!("failed{}", show_cause(&cause)),
+                    DisposalStatus::Failed(cause) => format!("failed{}", show::cause(&cause)),
                     other => format!("{other:?}"),
                 }
             }
@@ -469,12 +467,12 @@ impl Call {
             let answer = match what {
                 "saved" => {
                     let status = client.savepoint_status(job, trigger).await?;
-                    (status != SavepointStatus::InProgress).then(|| show_savepoint(&status))
+                    (status != SavepointStatus::InProgress).then(|| show::savepoint(&status))
                 }
                 "checkpointed" => {
                     let status = client.checkpoint_status(job, trigger).await?;
                     (status != CheckpointStatus::InProgress)
-                        .then(|| show_checkpoint_status(&status))
+                        .then(|| show::checkpoint_status(&status))
                 }
                 // Cached statistics tell at once that their newest checkpoint was replaced, and not by which.
                 "replaced" => {
@@ -489,7 +487,7 @@ impl Call {
                 // What comes of it is told, and not whether it is asked again.
                 "deposed" => {
                     let answer = client.without_retries().jobs_overview().await;
-                    answer.err().map(|error| show_error(&error))
+                    answer.err().map(|error| show::error(&error))
                 }
                 state => {
                     let overview = client.jobs_overview().await?;
@@ -585,117 +583,4 @@ async fn facts(client: &Client) -> Result<String, Error> {
 fn has_lost_its_newest(answer: &Checkpoints) -> bool {
     let Checkpoints::Statistics(statistics) = answer else { return false };
     matches!(statistics.last_state(), LastState::Discarded { .. })
-}
-
-fn show_error(error: &Error) -> String {
-    let facts = [(error.is_transient(), "transient"), (error.is_job_not_found(), "no such job")];
-    let facts = facts.iter().filter(|(is_so, _)| *is_so).map(|(_, fact)| format!(", {fact}"));
-    format!(
-        "{}{}, effect: {:?}\n{error}",
-        error.reason(),
-        facts.collect::<String>(),
-        error.effect()
-    )
-}
-
-/// Returns the innermost cause on a line of its own, with what the client concludes.
-fn show_cause(cause: &FailureCause) -> String {
-    let not_found = if cause.is_job_not_found() { ", no such job" } else { "" };
-    format!("{not_found}\n{}", cause.root())
-}
-
-fn show_tasks(tasks: TaskCounts) -> String {
-    let TaskCounts {
-        total,
-        created,
-        scheduled,
-        deploying,
-        running,
-        finished,
-        canceling,
-        canceled,
-        failed,
-        reconciling,
-        initializing,
-    } = tasks;
-    let counts = [
-        (created, "created"),
-        (scheduled, "scheduled"),
-        (deploying, "deploying"),
-        (running, "running"),
-        (finished, "finished"),
-        (canceling, "canceling"),
-        (canceled, "canceled"),
-        (failed, "failed"),
-        (reconciling, "reconciling"),
-        (initializing, "initializing"),
-    ];
-    let counts = counts.iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<_> = counts.map(|(count, state)| format!("{count} {state}")).collect();
-    format!("{total}: {}", counts.join(", "))
-}
-
-fn show_statistics(answer: &Checkpoints) -> String {
-    let Checkpoints::Statistics(statistics) = answer else { return "disabled".to_owned() };
-    let counts = statistics.counts;
-    let mut text = format!(
-        "{} restored, {} in progress, {} completed",
-        counts.restored, counts.in_progress, counts.completed
-    );
-    let latest = &statistics.latest;
-    for (name, checkpoint) in [
-        ("completed", &latest.completed),
-        ("savepoint", &latest.savepoint),
-        ("failed", &latest.failed),
-    ] {
-        if let Some(checkpoint) = checkpoint {
-            write!(text, "\n{name}: {}", show_checkpoint(checkpoint)).unwrap();
-        }
-    }
-    if let Some(restored) = &latest.restored {
-        let path = restored.external_path.as_deref().unwrap_or("nowhere");
-        let kind = if restored.is_savepoint { "savepoint" } else { "checkpoint" };
-        write!(text, "\nrestored: {kind} {:?} at {path}", restored.id.unwrap()).unwrap();
-    }
-    let last = match statistics.last_state() {
-        LastState::At(point) => format!("{} at {}", point.checkpoint_id, point.path),
-        other => format!("{other:?}"),
-    };
-    let stopped_with = statistics.stopped_with().map_or("", |_| ", with which it was stopped");
-    write!(text, "\nlast state: {last}{stopped_with}").unwrap();
-    text
-}
-
-fn show_checkpoint(checkpoint: &Checkpoint) -> String {
-    let Checkpoint { id, status, is_savepoint, checkpoint_type, external_path, discarded, .. } =
-        checkpoint;
-    let mut text = format!("{} {status} {checkpoint_type}", id.unwrap());
-    if let Some(path) = external_path {
-        write!(text, " at {path}").unwrap();
-    }
-    for (is_so, fact) in [(*is_savepoint, "is a savepoint"), (*discarded, "discarded")] {
-        if is_so {
-            write!(text, ", {fact}").unwrap();
-        }
-    }
-    text
-}
-
-fn show_checkpoint_status(status: &CheckpointStatus) -> String {
-    match status {
-        CheckpointStatus::Failed(cause) => format!("failed{}", show_cause(cause)),
-        other => format!("{other:?}"),
-    }
-}
-
-fn show_savepoint(status: &SavepointStatus) -> String {
-    match status {
-        SavepointStatus::Failed(cause) => format!("failed{}", show_cause(cause)),
-        SavepointStatus::CompletedButStopFailed { location, cause } => {
-            format!("completed at {location}, but the stop failed{}", show_cause(cause))
-        }
-        SavepointStatus::Completed { location } => format!("completed at {location}"),
-        SavepointStatus::InProgress => "in progress".to_owned(),
-        SavepointStatus::TriggerLost => "lost".to_owned(),
-    }
 }
