@@ -85,9 +85,6 @@ pub(super) async fn print(
                 printer.line(line.id)?;
             }
         }
-        None | Some(ObjectFormat::Wide) if lines.is_empty() => {
-            printer.note(format_args!("the job of `{name}` was not rescaled"));
-        }
         None | Some(ObjectFormat::Wide) => printer.line(render(&lines))?,
     }
     Ok(())

@@ -23,7 +23,7 @@ pub struct VertexRequirements {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ParallelismBounds {
-    /// Zero if it was never set; write at least one.
+    /// One if it was never set, in Flink 1.20 and 2.3; write at least one.
     pub lower_bound: u32,
     pub upper_bound: u32,
 }
@@ -50,10 +50,10 @@ pub const RESCALE_HISTORY_SIZE: &str = "web.adaptive-scheduler.rescale-history.s
 
 impl Client {
     /// `GET /jobs/:jobid/rescales/history` (2.3 and newer, adaptive scheduler): newest first. `None` if the JobManager
-    /// remembers none of this job.
+    /// remembers none of this job: the first start of a job is a rescale, too, so that a list is never empty.
     pub async fn rescales(&self, job_id: &str) -> Result<Option<Vec<Rescale>>, Error> {
         match self.get(path(&["jobs", job_id, "rescales", "history"])?).await {
-            Ok(rescales) => Ok(Some(rescales)),
+            Ok(rescales) => Ok(Some(rescales).filter(|rescales: &Vec<_>| !rescales.is_empty())),
             Err(error) if error.says(|line| line.contains(RESCALE_HISTORY_SIZE)) => Ok(None),
             Err(error) => Err(error),
         }
