@@ -23,6 +23,9 @@ pub(crate) const METADATA: &str = include_str!("metadata.script");
 pub(crate) const METADATA_OF_1_20: &str = include_str!("metadata-1.20.txt");
 /// Scripts for applications, which keep HA metadata, too.
 pub(crate) const APPLICATIONS: &str = include_str!("application.script");
+/// Scripts for a cluster with the adaptive scheduler.
+const ADAPTIVE: &str = include_str!("adaptive.script");
+const ADAPTIVE_OF_1_20: &str = include_str!("adaptive-1.20.txt");
 /// All answers of Flink 1.20. Of 2.3 only those are on record that differ.
 const OF_1_20: &str = include_str!("flink-1.20.txt");
 
@@ -57,6 +60,25 @@ async fn the_fake_flink_answers_as_2_3_does() {
     expect_file!["flink-2.3.txt"].assert_eq(&differences(OF_1_20, &answers));
 }
 
+async fn answers_of_adaptive_fake(is_2_3: bool) -> String {
+    let fake = FakeFlink::start().await;
+    fake.with("", |cluster| {
+        (cluster.slots, cluster.is_2_3, cluster.is_adaptive) = (Some(2), is_2_3, true);
+    });
+    run(&fake, ADAPTIVE).await
+}
+
+#[tokio::test]
+async fn the_fake_flink_rescales_as_1_20_does() {
+    expect_file!["adaptive-1.20.txt"].assert_eq(&answers_of_adaptive_fake(false).await);
+}
+
+#[tokio::test]
+async fn the_fake_flink_rescales_as_2_3_does() {
+    let answers = answers_of_adaptive_fake(true).await;
+    expect_file!["adaptive-2.3.txt"].assert_eq(&differences(ADAPTIVE_OF_1_20, &answers));
+}
+
 /// Nobody knows whether Flink has an endpoint of the fake that is in no script.
 fn each_endpoint_is_in_a_script(fake: &FakeFlink) {
     let source = include_str!("../support/fake_flink/rest.rs");
@@ -89,6 +111,20 @@ async fn flink_1_20_answers_as_the_scripts_say() {
 async fn flink_2_3_answers_as_the_scripts_say() {
     let answers = run(&Real::start("2.3", None), SCRIPTS).await;
     expect_file!["flink-2.3.txt"].assert_eq(&differences(OF_1_20, &answers));
+}
+
+#[tokio::test]
+#[ignore = "needs Flink"]
+async fn flink_1_20_rescales_as_the_scripts_say() {
+    let answers = run(&Real::start_adaptive("1.20"), ADAPTIVE).await;
+    expect_file!["adaptive-1.20.txt"].assert_eq(&answers);
+}
+
+#[tokio::test]
+#[ignore = "needs Flink"]
+async fn flink_2_3_rescales_as_the_scripts_say() {
+    let answers = run(&Real::start_adaptive("2.3"), ADAPTIVE).await;
+    expect_file!["adaptive-2.3.txt"].assert_eq(&differences(ADAPTIVE_OF_1_20, &answers));
 }
 
 /// Runs scripts in a namespace of its own, in the cluster that `start` starts.

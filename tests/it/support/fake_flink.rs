@@ -86,6 +86,8 @@ pub(crate) struct Cluster {
     pub(crate) gates: Gates,
     /// Slots of all TaskManagers; as many as are needed if there is no number.
     pub(crate) slots: Option<u64>,
+    /// Whether its jobs can be rescaled.
+    pub(crate) is_adaptive: bool,
     /// Whether it answers as Flink 2.3, and not as 1.20.
     pub(crate) is_2_3: bool,
     /// Whether no JobManager leads.

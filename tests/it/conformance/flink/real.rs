@@ -47,6 +47,17 @@ const OPTIONS: [(&str, &str); 25] = [
     ("web.refresh-interval", "100"),
 ];
 
+/// What a cluster is started with in which jobs are rescaled. Flink 1.20 and Flink 2.3 have other names for some of it.
+const ADAPTIVE: [(&str, &str); 6] = [
+    ("jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout", "0 s"),
+    // Until a checkpoint completes, otherwise.
+    ("jobmanager.adaptive-scheduler.rescale-trigger.max-delay", "0 s"),
+    ("jobmanager.adaptive-scheduler.resource-stabilization-timeout", "0 s"),
+    ("jobmanager.adaptive-scheduler.resource-wait-timeout", "5 s"),
+    ("jobmanager.adaptive-scheduler.scaling-interval.min", "0 s"),
+    ("jobmanager.scheduler", "adaptive"),
+];
+
 /// Packages that Flink opens by reflection.
 const OPENED: [&str; 7] = [
     "java.io",
@@ -94,6 +105,17 @@ impl Real {
         real.is_for_applications = true;
         drop(real.jar());
         real.run(TASK_MANAGER);
+        real
+    }
+
+    /// Starts a session cluster whose jobs can be rescaled at once.
+    pub(super) fn start_adaptive(version: &str) -> Self {
+        let mut real = Self::lay_out(version, "-adaptive", None);
+        real.options.extend(ADAPTIVE.map(|(key, value)| (key, value.to_owned())));
+        real.configure(&[]);
+        for role in [JOB_MANAGER, TASK_MANAGER] {
+            real.run(role);
+        }
         real
     }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use clients::flink::checkpoints::{CheckpointKind, CheckpointStatus, Checkpoints, LastState};
 use clients::flink::failures::{ExecutionResult, FailureCause};
 use clients::flink::jars::RunRequest;
+use clients::flink::jobs::Vertex;
 use clients::flink::rescale::{ParallelismBounds, VertexRequirements};
 use clients::flink::savepoints::{
     DisposalStatus, SavepointRequest, SavepointStatus, StopOutcome, StopRequest,
@@ -382,7 +383,7 @@ impl Call {
                     all.collect::<Vec<_>>().join("\n")
                 )
             }
-            "requirements" => format!("{:?}", client.resource_requirements(job).await?),
+            "requirements" => show::requirements(&client.resource_requirements(job).await?),
             "require" => {
                 let one = VertexRequirements {
                     parallelism: ParallelismBounds { lower_bound: 1, upper_bound: 2 },
@@ -392,6 +393,7 @@ impl Call {
                 client.set_resource_requirements(job, &wanted).await?;
                 String::new()
             }
+            "times" => show::times(&client.job(job).await?, &client.final_checkpoints(job).await?),
             "rescales" => format!("{:?}", client.rescales(job).await?),
             "metrics" => {
                 let metrics = client.job_metrics(job, &["numRestarts", "noSuchMetric"]).await?;
@@ -458,7 +460,7 @@ impl Call {
         })
     }
 
-    /// Asks until the result is another one: `until STATE JOB`, `until OPENING JOB`, `until ended JOB`,
+    /// Asks until the result is another one: `until STATE JOB`, `until OPENING JOB`, `until 2 JOB`, `until ended JOB`,
     /// `until saved JOB TRIGGER`, `until deposed`, `until replaced JOB` or `until checkpointed JOB TRIGGER`.
     async fn until(&self, client: &Client) -> Result<String, Error> {
         let begun = Instant::now();
@@ -480,7 +482,7 @@ impl Call {
                     client.trigger_checkpoint(job, CheckpointKind::Full, &trigger).await?;
                     let mut is_replaced = false;
                     for _ in 0..5 {
-                        is_replaced |= has_lost_its_newest(&client.checkpoints(job).await?);
+                        is_replaced |= show::has_lost_its_newest(&client.checkpoints(job).await?);
                     }
                     is_replaced.then(String::new)
                 }
@@ -488,6 +490,13 @@ impl Call {
                 "deposed" => {
                     let answer = client.without_retries().jobs_overview().await;
                     answer.err().map(|error| show::error(&error))
+                }
+                // The parallelism of all its tasks, which run.
+                number if number.parse::<u32>().is_ok() => {
+                    let all = client.job(job).await?.vertices;
+                    let is_so = |it: &Vertex| it.parallelism.to_string() == number;
+                    let is_so = |it| is_so(it) && it.status == "RUNNING";
+                    (!all.is_empty() && all.iter().all(is_so)).then(String::new)
                 }
                 state => {
                     let overview = client.jobs_overview().await?;
@@ -578,9 +587,4 @@ async fn facts(client: &Client) -> Result<String, Error> {
         managers.len(),
         memory.is_some()
     ))
-}
-
-fn has_lost_its_newest(answer: &Checkpoints) -> bool {
-    let Checkpoints::Statistics(statistics) = answer else { return false };
-    matches!(statistics.last_state(), LastState::Discarded { .. })
 }

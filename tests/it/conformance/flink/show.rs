@@ -5,7 +5,8 @@ use std::fmt::Write;
 use clients::flink::Error;
 use clients::flink::checkpoints::{Checkpoint, CheckpointStatus, Checkpoints, LastState};
 use clients::flink::failures::FailureCause;
-use clients::flink::jobs::TaskCounts;
+use clients::flink::jobs::{JobDetails, TaskCounts};
+use clients::flink::rescale::ResourceRequirements;
 use clients::flink::savepoints::SavepointStatus;
 
 pub(super) fn error(error: &Error) -> String {
@@ -119,4 +120,26 @@ pub(super) fn savepoint(status: &SavepointStatus) -> String {
         SavepointStatus::InProgress => "in progress".to_owned(),
         SavepointStatus::TriggerLost => "lost".to_owned(),
     }
+}
+
+pub(super) fn has_lost_its_newest(answer: &Checkpoints) -> bool {
+    let Checkpoints::Statistics(statistics) = answer else { return false };
+    matches!(statistics.last_state(), LastState::Discarded { .. })
+}
+
+/// Returns the bounds of each vertex.
+pub(super) fn requirements(all: &ResourceRequirements) -> String {
+    let bounds = all.values().map(|one| one.parallelism);
+    let bounds = bounds.map(|it| format!("{}..{}", it.lower_bound, it.upper_bound));
+    bounds.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns what a job did before and after it was last restored.
+pub(super) fn times(details: &JobDetails, statistics: &Checkpoints) -> String {
+    let Checkpoints::Statistics(statistics) = statistics else { panic!("{statistics:?}") };
+    let restored = statistics.latest.restored.as_ref().and_then(|it| it.restore_timestamp);
+    let Some(restored) = restored else { return "not restored".to_owned() };
+    let when = |at: Option<i64>| if at < Some(restored) { "before" } else { "after" };
+    let runs = details.timestamps.get("RUNNING").copied();
+    format!("started {} it was restored, runs since {}", when(details.start_time), when(runs))
 }

@@ -224,11 +224,33 @@ impl Job {
         }
         let (class, message) = cause.split_once(": ").unwrap();
         self.exceptions.insert(0, (class.to_owned(), message.to_owned(), now));
+        self.start_again(now);
+    }
+
+    /// Starts all tasks again from the newest checkpoint.
+    fn start_again(&mut self, now: i64) {
         self.suspend();
         (self.state, self.running_tasks) = ("RESTARTING".into(), 0);
         self.next_states = [("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)].into();
         let newest = self.checkpoints.iter().rfind(|one| one.kind == "CHECKPOINT").cloned();
+        let newest = newest.map(|one| Snapshot { time: now, ..one });
         self.restored = newest.or_else(|| self.restored.take());
+    }
+
+    /// Sets the bounds of its vertices.
+    pub(super) fn require(&mut self, requirements: &Value, now: i64) {
+        let load = self.load.as_mut();
+        let is_rescaled = load.is_some_and(|load| load.require(requirements, now));
+        if is_rescaled && self.running_tasks > 0 {
+            self.start_again(now);
+        }
+    }
+
+    /// Whether a job waits for its execution graph. The adaptive scheduler has accepted it by then.
+    fn is_held_in_graph(&self, gates: &Gates) -> bool {
+        let is_there =
+            if self.load.is_some() { self.state == "CREATED" } else { self.is_initializing() };
+        is_there && gates.hold("graph")
     }
 
     fn fail_for(&mut self, cause: &str, now: i64) {
@@ -336,7 +358,7 @@ impl Job {
     fn move_on(&mut self, now: i64, gates: &Gates) {
         self.is_opening = gates.hold("open");
         let is_held = match self.state.as_str() {
-            _ if self.is_initializing() => gates.hold("graph"),
+            _ if self.is_held_in_graph(gates) => true,
             "RUNNING" => self.running_tasks == 1 && self.is_opening,
             "RESTARTING" => gates.fail("record") || gates.fail("snapshot"),
             "CANCELLING" => gates.hold("close"),
@@ -499,18 +521,24 @@ impl Job {
             "CANCELED" => vec!["CANCELED"; 2],
             "CANCELLING" => vec!["CANCELING"; 2],
             "FAILED" | "RESTARTING" => vec!["CANCELED", "FAILED"],
+            "CREATED" if self.load.is_some() => vec!["CREATED"; 2],
             _ => vec!["SCHEDULED"; 2],
         }
     }
 
     pub(crate) fn overview(&self, now: i64) -> Value {
         let tasks = self.tasks();
-        let count = |state| tasks.iter().filter(|one| **one == state).count();
+        let parallelism = self.load.iter().flat_map(|load| load.parallelism.values().copied());
+        // Without a load, each vertex has one task.
+        let parallelism = parallelism.chain([1, 1]).take(tasks.len());
+        let tasks: Vec<_> = tasks.iter().zip(parallelism).collect();
+        let sum = |all: &mut dyn Iterator<Item = u32>| all.sum::<u32>();
+        let count = |state| sum(&mut tasks.iter().filter(|(one, _)| **one == state).map(|it| it.1));
         json!({
             "jid": self.id, "name": self.name, "start-time": self.start, "end-time": self.end,
             "duration": now - self.start, "state": self.state, "last-modification": now,
             "tasks": {
-                "total": tasks.len(), "created": 0, "scheduled": count("SCHEDULED"), "deploying": 0,
+                "total": sum(&mut tasks.iter().map(|it| it.1)), "created": count("CREATED"), "scheduled": count("SCHEDULED"), "deploying": 0,
                 "running": count("RUNNING"), "finished": count("FINISHED"),
                 "canceling": count("CANCELING"), "canceled": count("CANCELED"),
                 "failed": count("FAILED"), "reconciling": 0, "initializing": count("INITIALIZING"),
@@ -520,6 +548,7 @@ impl Job {
 
     pub(crate) fn details(&self, now: i64) -> Value {
         let load = self.load.as_ref();
+        let runs_since = load.and_then(|load| load.rescaled).unwrap_or(self.start);
         let parallelism = |id: &str| load.and_then(|load| load.parallelism.get(id)).unwrap_or(&1);
         let counted = |id: &str| self.metrics.get(id)?.get(READ_RECORDS).copied();
         let records_in = |id: &str| match load {
@@ -560,7 +589,7 @@ impl Job {
             "jid": self.id, "name": self.name, "isStoppable": false, "state": self.state,
             "job-type": "STREAMING", "start-time": self.start, "end-time": self.end,
             "duration": now - self.start, "maxParallelism": -1, "now": now,
-            "timestamps": {"INITIALIZING": self.start, "RUNNING": self.start, "FAILED": 0},
+            "timestamps": {"INITIALIZING": self.start, "RUNNING": runs_since, "FAILED": 0},
             "vertices": vertices,
             "status-counts": {"RUNNING": self.running_tasks},
             "plan": {"jid": self.id, "name": self.name, "type": "STREAMING", "nodes": [

@@ -17,8 +17,12 @@ pub(crate) struct Load {
     /// Records per second that one subtask can process.
     pub(crate) capacity: f64,
     pub(crate) parallelism: BTreeMap<String, u32>,
+    /// What each vertex needs at least.
+    least: u64,
+    /// When the tasks were last started again with another parallelism.
+    pub(super) rescaled: Option<i64>,
     pub(crate) lag: f64,
-    /// Records processed since the job started; reset on a restart.
+    /// Records processed since its tasks started.
     records: f64,
     moved: i64,
     /// How often the parallelism bounds were changed.
@@ -28,7 +32,9 @@ pub(crate) struct Load {
 impl Load {
     pub(crate) fn new(rate: f64, capacity: f64, now: i64) -> Self {
         let parallelism = [SOURCE, WINDOW].map(|id| (id.to_owned(), 1)).into();
-        Self { rate, capacity, parallelism, lag: 0.0, records: 0.0, moved: now, changes: 0 }
+        let (least, rescaled, changes) = (1, None, 0);
+        let (lag, records, moved) = (0.0, 0.0, now);
+        Self { rate, capacity, parallelism, least, rescaled, lag, records, moved, changes }
     }
 
     /// Returns the records per second that the slower vertex can process.
@@ -71,17 +77,30 @@ impl Load {
     }
 
     pub(super) fn requirements(&self) -> Value {
-        let bounds = |upper: &u32| json!({"parallelism": {"lowerBound": 1, "upperBound": upper}});
+        let bounds =
+            |upper: &u32| json!({"parallelism": {"lowerBound": self.least, "upperBound": upper}});
         self.parallelism.iter().map(|(id, upper)| (id.clone(), bounds(upper))).collect()
     }
 
-    /// Restarts the job with the highest allowed parallelism.
-    pub(super) fn require(&mut self, requirements: &Value, now: i64) {
+    /// Takes the highest allowed parallelism. Returns whether it is another one, so that tasks have to be started again.
+    pub(super) fn require(&mut self, requirements: &Value, now: i64) -> bool {
+        let before = self.parallelism.clone();
         for (id, parallelism) in &mut self.parallelism {
-            let upper = requirements[id]["parallelism"]["upperBound"].as_u64().unwrap();
-            *parallelism = u32::try_from(upper).unwrap();
+            let bounds = &requirements[id]["parallelism"];
+            *parallelism = u32::try_from(bounds["upperBound"].as_u64().unwrap()).unwrap();
+            self.least = bounds["lowerBound"].as_u64().unwrap();
         }
-        (self.records, self.moved) = (0.0, now);
         self.changes += 1;
+        let is_rescaled = self.parallelism != before;
+        if is_rescaled {
+            (self.records, self.moved, self.rescaled) = (0.0, now, Some(now));
+        }
+        is_rescaled
+    }
+
+    /// Sets the parallelism of all vertices.
+    pub(super) fn with_parallelism(mut self, all: u32) -> Self {
+        self.parallelism.values_mut().for_each(|one| *one = all);
+        self
     }
 }

@@ -133,6 +133,10 @@ fn rescales(job: &Job, id: &str) -> Answer {
     if let Some(rescales) = &job.rescales {
         return ok(rescales.clone());
     }
+    if job.load.is_some() {
+        // What it says if it remembers none, too.
+        return ok(json!([]));
+    }
     let class = "org.apache.flink.runtime.rest.handler.job.rescales.RescalesUnavailableException";
     let text = format!(
         "The job `{id}` has not enabled the `Adaptive` scheduler, or it has been enabled but the value of \
@@ -148,6 +152,12 @@ fn throw_inside(text: &str) -> Answer {
     reply(StatusCode::INTERNAL_SERVER_ERROR, errors)
 }
 
+fn no_such_job(id: &str) -> String {
+    format!(
+        "org.apache.flink.runtime.messages.FlinkJobNotFoundException: Could not find Flink job ({id})"
+    )
+}
+
 /// Answers what is asked about a job that the cluster does not have.
 fn missing_job(
     orphans: &BTreeSet<(String, String)>,
@@ -156,9 +166,7 @@ fn missing_job(
     rest: &[&str],
     posted: &Value,
 ) -> Answer {
-    let not_found = format!(
-        "org.apache.flink.runtime.messages.FlinkJobNotFoundException: Could not find Flink job ({id})"
-    );
+    let not_found = no_such_job(id);
     match (method.as_str(), rest) {
         ("GET", ["metrics"]) => ok(json!([])),
         ("GET", ["execution-result"]) => throw(StatusCode::NOT_FOUND, REST_EXCEPTION, &not_found),
@@ -169,7 +177,7 @@ fn missing_job(
         ("GET", ["checkpoints", trigger]) if *trigger != "config" => {
             trigger_missing("checkpoint", trigger, id)
         }
-        ("GET", ["resource-requirements"]) => throw_inside(&not_found),
+        (_, ["resource-requirements"]) => throw_inside(&not_found),
         ("GET", ["savepoints", trigger]) => {
             if !orphans.contains(&(id.to_owned(), (*trigger).to_owned())) {
                 return trigger_missing("savepoint", trigger, id);
@@ -214,6 +222,9 @@ fn job_endpoint(
             ok(job.exceptions(limit.unwrap_or(20)))
         }
         ("GET", ["rescales", "history"]) => rescales(job, id),
+        (_, ["resource-requirements"]) if job.load.is_some() => {
+            requirements(job, now, method, posted)
+        }
         ("GET", ["checkpoints" | "resource-requirements"]) if job.is_initializing() => {
             throw_inside(&unavailable().1)
         }
@@ -265,22 +276,24 @@ fn job_endpoint(
             Some(operation) => ok(checkpoint_status(operation)),
             None => trigger_missing("checkpoint", trigger, id),
         },
-        ("GET", ["resource-requirements"]) if job.load.is_some() => {
-            ok(job.load.as_ref().map(Load::requirements).unwrap_or_default())
-        }
-        ("PUT", ["resource-requirements"]) if job.load.is_some() => {
-            if let Some(load) = &mut job.load {
-                load.require(posted, now);
-            }
-            job.start = now;
-            ok(json!({}))
-        }
         (_, ["resource-requirements"]) => throw_inside(
             "java.lang.UnsupportedOperationException: The DefaultScheduler does not support changing the parallelism \
              without a job restart. This feature is currently only expected to work with the AdaptiveScheduler.",
         ),
         _ => no_endpoint(method, path),
     }
+}
+
+/// Answers about the bounds of a job that can be rescaled.
+fn requirements(job: &mut Job, now: i64, method: &Method, posted: &Value) -> Answer {
+    if job.is_terminal() {
+        return throw_inside(&no_such_job(&job.id));
+    }
+    if method == Method::PUT {
+        job.require(posted, now);
+        return ok(json!({}));
+    }
+    ok(job.load.as_ref().map(Load::requirements).unwrap_or_default())
 }
 
 fn cancel(job: &mut Job) -> Answer {
@@ -446,6 +459,9 @@ fn run(cluster: &mut Cluster, now: i64, jar: &str, posted: &Value) -> Answer {
         job.checkpoints_by_itself = false;
         job.ends_after = records.as_str().and_then(|it| it.parse().ok()).filter(|it| *it < 1000);
     }
+    let parallelism = posted["parallelism"].as_u64().and_then(|it| it.try_into().ok());
+    let load = || Load::new(0.0, 1.0, now).with_parallelism(parallelism.unwrap_or(1));
+    job.load = cluster.is_adaptive.then(load);
     let mut start = Start { job_id: id.clone(), restored: None };
     let class = "org.apache.flink.runtime.client.JobInitializationException";
     if cluster.gates.fail("graph") {
