@@ -22,8 +22,8 @@ pub(super) fn library(beside: &Path) -> PathBuf {
     if !library.exists() {
         let mut compiler = other("cc");
         compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(SOURCE);
-        let compiled = compiler.output().unwrap();
-        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        let output = compiler.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
     library
 }

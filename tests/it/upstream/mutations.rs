@@ -62,8 +62,8 @@ impl Patch {
         for line in lines {
             match line.split_once(": ") {
                 Some(("Law", of)) => law = Some(of.to_owned()),
-                Some(("Test", test)) => {
-                    noticed.push(Noticed { law: law.take(), test: test.to_owned() });
+                Some(("Test", of)) => {
+                    noticed.push(Noticed { law: law.take(), test: of.to_owned() });
                 }
                 _ => panic!("{name}: {line}"),
             }
