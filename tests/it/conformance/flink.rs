@@ -23,6 +23,7 @@ pub(crate) const METADATA: &str = include_str!("metadata.script");
 pub(crate) const METADATA_OF_1_20: &str = include_str!("metadata-1.20.txt");
 /// Scripts for applications, which keep HA metadata, too.
 pub(crate) const APPLICATIONS: &str = include_str!("application.script");
+pub(crate) const APPLICATIONS_OF_1_20: &str = include_str!("application-1.20.txt");
 /// Scripts for a cluster with the adaptive scheduler.
 const ADAPTIVE: &str = include_str!("adaptive.script");
 const ADAPTIVE_OF_1_20: &str = include_str!("adaptive-1.20.txt");
@@ -173,4 +174,11 @@ async fn flink_2_3_keeps_metadata_as_the_scripts_say() {
 #[ignore = "needs Flink and an API server"]
 async fn flink_1_20_keeps_metadata_of_applications_as_the_scripts_say() {
     expect_file!["application-1.20.txt"].assert_eq(&answers_of_applications("1.20").await);
+}
+
+#[tokio::test]
+#[ignore = "needs Flink and an API server"]
+async fn flink_2_3_keeps_metadata_of_applications_as_the_scripts_say() {
+    let answers = answers_of_applications("2.3").await;
+    expect_file!["application-2.3.txt"].assert_eq(&differences(APPLICATIONS_OF_1_20, &answers));
 }

@@ -20,7 +20,7 @@ use super::stage::lay_out;
 use crate::conformance::flink::application::Application;
 use crate::conformance::flink::metadata::Maps;
 use crate::conformance::flink::script::{AGAIN, World, differences, run};
-use crate::conformance::flink::{APPLICATIONS, METADATA, METADATA_OF_1_20};
+use crate::conformance::flink::{APPLICATIONS, APPLICATIONS_OF_1_20, METADATA, METADATA_OF_1_20};
 use crate::support::fake_flink::Cluster;
 use crate::support::patience::PATIENCE;
 
@@ -188,7 +188,11 @@ pub(super) async fn metadata_is_kept_as_by_flink() {
 
 pub(super) async fn metadata_of_applications_is_kept_as_by_flink() {
     let ground = Ground::shared().await;
-    let model = Model::lay_out(&ground, APPLICATION, false).await;
-    let answers = run(&model, APPLICATIONS).await;
-    expect_file!["../conformance/application-1.20.txt"].assert_eq(&answers);
+    let answers = async |is_flink_2| {
+        run(&Model::lay_out(&ground, APPLICATION, is_flink_2).await, APPLICATIONS).await
+    };
+    let (of_1_20, of_2_3) = tokio::join!(answers(false), answers(true));
+    expect_file!["../conformance/application-1.20.txt"].assert_eq(&of_1_20);
+    expect_file!["../conformance/application-2.3.txt"]
+        .assert_eq(&differences(APPLICATIONS_OF_1_20, &of_2_3));
 }

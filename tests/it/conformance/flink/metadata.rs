@@ -29,7 +29,7 @@ pub(crate) struct Maps {
 /// Whether [`Maps::carry_out`] knows the call of a line, so that it does not go to Flink's REST API.
 pub(super) fn is_about(line: &str) -> bool {
     let word = line.strip_prefix("until ").unwrap_or(line);
-    ["metadata", "hold", "release", "delete", "kept", "unkept", "forgotten", "led"]
+    ["metadata", "keys", "hold", "release", "delete", "kept", "unkept", "forgotten", "led"]
         .contains(&word.split(' ').next().unwrap())
 }
 
@@ -38,9 +38,9 @@ impl Maps {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// `metadata`, `hold` and `release` of the lock by the operator, `delete metadata` and `delete graphs` of a cluster that
-    /// has no JobManager, `until kept JOB CHECKPOINT`, `until unkept JOB`,
-    /// `until forgotten JOB` and `until led`.
+    /// `metadata`, `keys`, `hold` and `release` of the lock by the operator, `delete metadata` and `delete graphs` of a
+    /// cluster that has no JobManager, `until kept JOB CHECKPOINT`, `until unkept JOB`, `until forgotten JOB` and
+    /// `until led`.
     pub(super) async fn carry_out(&self, words: &[String]) -> String {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let begun = Instant::now();
@@ -59,10 +59,16 @@ impl Maps {
                 }
             }
             ["delete", "graphs"] => self.remove(json!({}), &GRAPHS).await,
-            ["metadata"] => return self.show().await,
+            ["metadata"] => return self.show(true).await,
+            // Without the lock, which a JobManager releases and may take again before it has ended.
+            ["keys"] => return self.show(false).await,
             ["until", ..] => {
                 while !self.is_so(&words[1..]).await {
-                    assert!(begun.elapsed() < PATIENCE, "not so: {words:?}\n{}", self.show().await);
+                    assert!(
+                        begun.elapsed() < PATIENCE,
+                        "not so: {words:?}\n{}",
+                        self.show(true).await
+                    );
                     sleep(AGAIN).await;
                 }
             }
@@ -106,14 +112,18 @@ impl Maps {
         }
     }
 
-    /// Returns each ConfigMap with its lock and its keys.
-    async fn show(&self) -> String {
+    /// Returns each ConfigMap with its keys, and maybe with its labels and its lock.
+    async fn show(&self, with_lock: bool) -> String {
         let mut text = String::new();
         for map in self.all().await {
             let name = map.name_any().replace(&self.cluster, "CLUSTER");
             let labels = map.labels().iter().map(|(key, value)| format!("{key}={value}"));
             let labels = labels.collect::<Vec<_>>().join(" ").replace(&self.cluster, "CLUSTER");
-            writeln!(text, "{name}: {labels}, {}", show_lock(map.annotations().get(LOCK))).unwrap();
+            write!(text, "{name}").unwrap();
+            if with_lock {
+                write!(text, ": {labels}, {}", show_lock(map.annotations().get(LOCK))).unwrap();
+            }
+            text.push('\n');
             for (key, value) in map.data.unwrap_or_default() {
                 let value = if key == "counter" { format!(": {value}") } else { String::new() };
                 writeln!(text, "  {key}{value}").unwrap();

@@ -1,5 +1,7 @@
 //! A JobManager and a TaskManager of Flink's packages, as processes of this machine.
 
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -148,11 +150,16 @@ impl Real {
         if let Some(maps) = &real.maps {
             let kubeconfig = std::env::var("KUBECTL_FLINK_TEST_KUBECONFIG").unwrap();
             real.options.extend([
+                // The folder in which results of jobs are looked for.
+                ("high-availability.cluster-id", "available".to_owned()),
                 ("high-availability.type", "kubernetes".to_owned()),
                 ("high-availability.storageDir", real.url("ha")),
                 ("kubernetes.cluster-id", maps.cluster.clone()),
                 ("kubernetes.namespace", maps.namespace.clone()),
                 ("kubernetes.config.file", kubeconfig),
+                // A JobManager that has just become the leader may refuse its own job at first.
+                ("cluster.registration.refused-registration-delay", "1 s".to_owned()),
+                ("slot.request.timeout", "5 min".to_owned()),
             ]);
         }
         real.configure(&[]);
@@ -164,8 +171,9 @@ impl Real {
 
     /// Writes the options with which the next processes start.
     fn configure(&self, more: &[(&'static str, String)]) {
-        let lines = self.options.iter().chain(more);
-        let lines = lines.map(|(key, value)| format!("{key}: \"{value}\"\n"));
+        // The last of several values counts.
+        let all: BTreeMap<_, _> = self.options.iter().chain(more).cloned().collect();
+        let lines = all.iter().map(|(key, value)| format!("{key}: \"{value}\"\n"));
         fs::write(self.folder.join("conf/config.yaml"), lines.collect::<String>()).unwrap();
     }
 
@@ -205,6 +213,11 @@ impl Real {
         java.current_dir(&self.folder).stdin(Stdio::null());
         java.stdout(log.try_clone().unwrap()).stderr(log);
         self.processes.lock().unwrap()[role] = Some(java.spawn().unwrap());
+    }
+
+    fn has_ended(&self, role: usize) -> bool {
+        let process = &mut self.processes.lock().unwrap()[role];
+        process.as_mut().is_some_and(|process| process.try_wait().unwrap().is_some())
     }
 
     fn kill(&self, role: usize) {
@@ -305,6 +318,17 @@ impl World for Real {
 
     fn maps(&self) -> Option<&Maps> {
         self.maps.as_ref()
+    }
+
+    fn tend(&self) -> LocalBoxFuture<'_, Infallible> {
+        Box::pin(async {
+            loop {
+                if self.has_ended(JOB_MANAGER) {
+                    self.run(JOB_MANAGER);
+                }
+                sleep(AGAIN).await;
+            }
+        })
     }
 
     fn crash(&self) -> LocalBoxFuture<'_, ()> {

@@ -4,6 +4,7 @@
 //! script's names stand for, and the text has the names again.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -95,6 +96,11 @@ pub(crate) trait World {
     /// Kills the JobManager, and starts another one.
     fn crash(&self) -> LocalBoxFuture<'_, ()> {
         unimplemented!("only with HA metadata")
+    }
+
+    /// Starts the JobManager again whenever it has ended by itself, as a kubelet does.
+    fn tend(&self) -> LocalBoxFuture<'_, Infallible> {
+        Box::pin(std::future::pending())
     }
 
     /// Waits until all is written that Flink writes before it answers.
@@ -236,7 +242,10 @@ impl<'a> Stage<'a> {
                 let words = self.words(line);
                 let maps = self.world.maps().expect("a cluster with HA metadata");
                 self.world.settle().await;
-                let answer = maps.carry_out(&words).await;
+                let answer = tokio::select! {
+                    answer = maps.carry_out(&words) => answer,
+                    never = self.world.tend() => match never {},
+                };
                 if rest == "led" {
                     wait_for_slots(self.client).await;
                 }

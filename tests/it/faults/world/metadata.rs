@@ -215,7 +215,8 @@ async fn renew(world: &World, key: &str, map: &ConfigMap, mut lock: Value) {
     drop(maps(world, key).patch(&map.name_any(), &PatchParams::default(), &patch).await);
 }
 
-/// A JobManager that is asked to end releases the lock if it holds it, and removes its addresses.
+/// A JobManager that is asked to end removes its addresses if it holds the lock, and releases that. It may take the lock
+/// again before it has ended: 1.20 mostly does not, and 2.3 does, so that the next one waits for its lease.
 pub(super) async fn release(world: &World, key: &str, process: &Process) {
     let (maps, name) = (maps(world, key), leader_map_name(key));
     // One that cannot reach the API server ends, too.
@@ -224,9 +225,10 @@ pub(super) async fn release(world: &World, key: &str, process: &Process) {
     if !process.has_led || lock["holderIdentity"] != identity(&process.config) {
         return;
     }
-    lock["holderIdentity"] = "".into();
-    lock["leaseDuration"] = if process.config.is_flink_2 { "PT1S".into() } else { 1.0.into() };
-    (lock["acquireTime"], lock["renewTime"]) = (now().into(), now().into());
+    if !process.config.is_flink_2 {
+        (lock["holderIdentity"], lock["leaseDuration"]) = ("".into(), 1.0.into());
+        (lock["acquireTime"], lock["renewTime"]) = (now().into(), now().into());
+    }
     let version = map.resource_version();
     let keys = map.data.into_iter().flatten().map(|(key, _)| key);
     let addresses = keys.filter(|key| key.starts_with(LEADER)).map(|key| (key, Value::Null));
