@@ -41,7 +41,7 @@ pub(crate) fn tell_first(plan: &mut Plan, stored: &BlueGreenStatus, why: &str) {
     }
 }
 
-/// Whether only the time differs.
+/// Returns true if two statuses differ at most in when they were written.
 fn is_same(one: &BlueGreenStatus, other: &BlueGreenStatus) -> bool {
     let last_reconciled_timestamp = other.last_reconciled_timestamp.clone();
     BlueGreenStatus { last_reconciled_timestamp, ..one.clone() } == *other

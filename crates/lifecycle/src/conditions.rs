@@ -37,7 +37,7 @@ pub fn troubles(
             type_: Some(type_.to_owned()),
             status: Some("False".to_owned()),
             observed_generation: None,
-            last_transition_time: Some(since(before, type_, now)),
+            last_transition_time: Some(since(before, (type_, "False"), now)),
             reason: Some(reason.to_owned()),
             message: Some(message.to_owned()),
         })
@@ -55,7 +55,7 @@ pub fn upgrade_waits(
         type_: Some(UPGRADE_ADMITTED.to_owned()),
         status: Some("False".to_owned()),
         observed_generation: Some(generation),
-        last_transition_time: Some(since(before, UPGRADE_ADMITTED, now)),
+        last_transition_time: Some(since(before, (UPGRADE_ADMITTED, "False"), now)),
         reason: Some(reason.to_owned()),
         message: Some(message.to_owned()),
     }
@@ -66,8 +66,10 @@ pub fn of_type<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condi
     conditions.iter().find(|condition| condition.type_.as_deref() == Some(type_))
 }
 
-fn since(before: &[Condition], type_: &str, now: Timestamp) -> String {
+/// Returns since when a condition of this type has had this status; now if it did not have it before.
+pub(crate) fn since(before: &[Condition], (type_, status): (&str, &str), now: Timestamp) -> String {
     of_type(before, type_)
+        .filter(|condition| condition.status.as_deref() == Some(status))
         .and_then(|condition| condition.last_transition_time.clone())
         .unwrap_or_else(|| now.to_string())
 }

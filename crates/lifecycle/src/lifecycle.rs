@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::conditions::since;
 use super::error_document::refusals::asks_for_state;
 use super::memo::Memo;
 use super::resource::StatusOfJob;
@@ -95,17 +96,11 @@ pub fn running_condition(
         (is_ready, reason.to_owned(), message.to_owned())
     };
     let text = if is_true { "True" } else { "False" };
-    let before = before.iter().find(|condition| {
-        condition.type_.as_deref() == Some("Running") && condition.status.as_deref() == Some(text)
-    });
-    let since = before
-        .and_then(|condition| condition.last_transition_time.clone())
-        .unwrap_or_else(|| now.to_string());
     Some(Condition {
         type_: Some("Running".to_owned()),
         status: Some(text.to_owned()),
         observed_generation: None,
-        last_transition_time: Some(since),
+        last_transition_time: Some(since(before, ("Running", text), now)),
         reason: Some(reason),
         message: Some(message),
     })

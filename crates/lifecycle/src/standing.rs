@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 
-use crate::conditions::{PAUSED, UPGRADE_ADMITTED, of_type};
+use crate::conditions::{PAUSED, UPGRADE_ADMITTED, of_type, since};
 use crate::error_document::{message_of, reason_of};
 use crate::kind::Kind;
 use crate::pass::Pass;
@@ -53,13 +53,11 @@ impl Standing {
         | Self::Stalled(reason, message)) = self;
         let condition = |type_: &str, is_true: bool| {
             let status = if is_true { "True" } else { "False" };
-            let same = of_type(before, type_).filter(|it| it.status.as_deref() == Some(status));
-            let since = same.and_then(|it| it.last_transition_time.clone());
             Condition {
                 type_: Some(type_.to_owned()),
                 status: Some(status.to_owned()),
                 observed_generation: Some(generation),
-                last_transition_time: Some(since.unwrap_or_else(|| now.to_string())),
+                last_transition_time: Some(since(before, (type_, status), now)),
                 reason: Some(reason.clone()),
                 message: Some(message.chars().take(MESSAGE_MAX).collect()),
             }
