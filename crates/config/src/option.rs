@@ -166,6 +166,21 @@ impl OptionValue for Duration {
     }
 }
 
+/// An interval that a negative duration turns off, as does the default `-1 min` of such an option in Java.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct MaybeInterval(pub Option<Duration>);
+
+impl OptionValue for MaybeInterval {
+    const EXPECTED: &str = "a duration, or a negative one such as `-1 min` for never";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim().strip_prefix('-') {
+            Some(positive) => duration::parse(positive).map(|_| Self(None)),
+            None => duration::parse(text).map(|interval| Self(Some(interval))),
+        }
+    }
+}
+
 impl OptionValue for MemorySize {
     const EXPECTED: &str = memory::EXPECTED;
 
@@ -283,6 +298,18 @@ fn is_object_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_negative_interval_is_off() {
+        let read = |text| MaybeInterval::parse(text).map(|it| it.0);
+        assert_eq!(read("-1 min"), Some(None));
+        assert_eq!(read(" -60000 "), Some(None));
+        assert_eq!(read("0"), Some(Some(Duration::ZERO)));
+        assert_eq!(read("1 min"), Some(Some(Duration::from_mins(1))));
+        for bad in ["-", "-soon", "--1 min", "off"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn a_gateway_has_a_name_and_maybe_more() {

@@ -31,6 +31,7 @@ fn what_is_right_or_not_the_operators_to_read_is_let_pass() {
         ("kubernetes.operator.reconcile.interval", "5 MINUTE"),
         ("kubernetes.operator.savepoint.format.type", "native"),
         ("kubernetes.operator.watched.namespaces", "shop, fraud"),
+        ("kubernetes.operator.cluster.resource-view.refresh-interval", "-1 min"),
         // Has no effect here, whatever it is.
         ("kubernetes.operator.retry.max.attempts", "many"),
         ("taskmanager.numberOfTaskSlots", "many"),

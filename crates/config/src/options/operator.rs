@@ -6,7 +6,7 @@ use super::List;
 use crate::label_mapper::LabelMapper;
 use crate::log_levels::{LogForm, LogLevels};
 use crate::namespaces::Namespaces;
-use crate::option::ConfigOption;
+use crate::option::{ConfigOption, MaybeInterval};
 
 options! {
     OF_OPERATOR =>
@@ -105,9 +105,9 @@ options! {
     Live SAVEPOINT_HISTORY_MAX_AGE_THRESHOLD: Duration =
         "kubernetes.operator.savepoint.history.max.age.threshold";
     /// How often the room on the cluster's nodes is read, for the autoscaler to check each
-    /// scale-up; off when unset.
-    Live CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL: Duration =
-        "kubernetes.operator.cluster.resource-view.refresh-interval";
+    /// scale-up.
+    Live CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL: MaybeInterval =
+        "kubernetes.operator.cluster.resource-view.refresh-interval" or "-1 min";
     /// Labels for errors in `status.error`, each with a regular expression that a message has to
     /// match.
     Live EXCEPTION_LABEL_MAPPER: LabelMapper = "kubernetes.operator.exception.label.mapper" or "";

@@ -37,6 +37,7 @@ use autoscaler::window::later;
 use clients::cluster;
 use clients::flink::Client;
 use clients::flink::scaling::{Measured, Unmeasured};
+use config::option::MaybeInterval;
 use config::options::{
     CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL, FLINK_CLIENT_TIMEOUT, RECONCILE_INTERVAL,
 };
@@ -188,8 +189,9 @@ impl<K: Scaled> Turn<K> {
             cpu: self.config.find(&TASK_MANAGER_CPU).ok().flatten().filter(|cpu| *cpu > 0.0),
             memory: self.config.find(&TASK_MANAGER_PROCESS_MEMORY).ok().flatten(),
         };
-        let interval = context.operator().base.find(&CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL);
-        let interval = interval.map_err(|error| Failure::lasting(&error.to_string()))?;
+        let interval = context.operator().base.get(&CLUSTER_RESOURCE_VIEW_REFRESH_INTERVAL);
+        let MaybeInterval(interval) =
+            interval.map_err(|error| Failure::lasting(&error.to_string()))?;
         let facts = Arc::new(OwnedFacts {
             now,
             zone: context.zone.clone(),
