@@ -40,6 +40,7 @@ use clients::cluster::deadline;
 use clients::cluster::pulse::Pulse;
 use clients::fence::Fence;
 use clients::flink::access::{Access, Connector, Options};
+use config::template_file::nothing_is_elsewhere;
 use config::{FlinkConfig, OperatorConfig, options};
 use operator::canary::is_canary;
 use operator::context::Context;
@@ -119,7 +120,9 @@ pub struct OperateArgs {
 
 /// Runs until Ctrl-C, SIGTERM, or the end of `--until-stable`.
 pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
+    let mut operator = super::operator_config::load(args.operator_config.as_deref(), printer)?;
+    // What needs a pod template that was not read is refused, and all else goes on.
+    nothing_is_elsewhere(&mut operator.base);
     let (live, levels) = speak(&args, &operator.base, printer)?;
     // Report invalid options now, not only once this process has been elected.
     drop(listener::configured(&operator.base).map_err(invalid)?);

@@ -12,14 +12,18 @@ use config::known::unknown_options;
 use config::option::ConfigOption;
 use config::plugin::java_listeners;
 use config::reporter::Reporters;
-use config::{FlinkConfig, OperatorConfig};
-use render::logging;
+use config::{FlinkConfig, OperatorConfig, options, template_file};
+use render::{logging, pod_template};
 
 /// File name of the old format, with one `key: value` per line.
 const OLD_NAME: &str = "flink-conf.yaml";
 const STANDARD_NAME: &str = "config.yaml";
 /// Maximum size of a file in bytes. A whole ConfigMap is limited to one mebibyte.
 const FILE_MAX: u64 = 1 << 20;
+/// What a pod template that the options name needs.
+const TO_MOUNT: &str = "mount it in the operator's pod with `operatorVolumes` and \
+                        `operatorVolumeMounts` of the chart, as the operator starts no pods \
+                        without it";
 /// Variable that names the directory with the configuration.
 const DIRECTORY: &str = "FLINK_CONF_DIR";
 /// Variable that names a directory whose files override it, key by key.
@@ -31,6 +35,8 @@ pub struct Files {
     pub files: Vec<File>,
     /// Warnings about settings that have no effect.
     pub remarks: Vec<String>,
+    /// Pod templates that the options name and that cannot be used here: the path of each, and the remark about it.
+    pub unread: Vec<(String, String)>,
 }
 
 /// One configuration file.
@@ -48,6 +54,9 @@ impl Files {
         for file in &self.files {
             merged.overlay(&file.config);
         }
+        for (path, _) in &self.unread {
+            merged.set(template_file::entry(path), "");
+        }
         merged
     }
 
@@ -64,6 +73,31 @@ impl Files {
         self.remarks.extend(java_listeners(&config.base));
         let reporters = Reporters::of(&config.base).without_effect;
         self.remarks.extend(reporters.iter().map(ToString::to_string));
+        let probe = &options::JM_DEPLOYMENT_STARTUP_PROBE_ENABLED;
+        let key = options::JOB_MANAGER_POD_TEMPLATE.key();
+        if config.base.contains(key) && config.base.get(probe) == Ok(true) {
+            self.remarks.push(format!(
+                "`{key}` has no effect unless `{}` is false, as in the Java operator",
+                probe.key()
+            ));
+        }
+    }
+
+    /// Adds the pod templates that the options name. What cannot be used is left out, with a remark.
+    fn add_pod_templates(&mut self, read: impl Fn(&str) -> Result<String, String>) {
+        for (path, key) in template_file::named(&self.merged()) {
+            match read(&path) {
+                Ok(text) => {
+                    let config = [(template_file::entry(&path), text)].into_iter().collect();
+                    self.files.push(File { shown: path, config });
+                }
+                Err(reason) => {
+                    let remark = format!("the pod template `{path}` of `{key}` {reason}");
+                    self.remarks.push(remark.clone());
+                    self.unread.push((path, remark));
+                }
+            }
+        }
     }
 }
 
@@ -90,6 +124,7 @@ pub fn read(path: Option<&Path>) -> anyhow::Result<Files> {
     }
     files.add_directory_in(OVERRIDES)?;
     files.remark();
+    files.add_pod_templates(pod_template_at);
     Ok(files)
 }
 
@@ -99,6 +134,9 @@ impl Files {
         let mut files = Self::default();
         files.add_text(name == OLD_NAME, shown, text)?;
         files.remark();
+        files.add_pod_templates(|_| {
+            Err(format!("is a file in the operator's pod, and is not considered here: {TO_MOUNT}"))
+        });
         Ok(files)
     }
 
@@ -174,6 +212,14 @@ fn is_quoted(value: &str) -> bool {
 fn directory_in(variable: &str) -> Option<PathBuf> {
     let text = std::env::var_os(variable)?;
     (!text.to_string_lossy().trim().is_empty()).then(|| PathBuf::from(text))
+}
+
+/// Returns the text of a pod template, or why it cannot be used.
+fn pod_template_at(path: &str) -> Result<String, String> {
+    let cannot = |reason: String| format!("cannot be used here: {reason}: {TO_MOUNT}");
+    let text = text_of(Path::new(path)).map_err(|error| cannot(error.root_cause().to_string()))?;
+    drop(pod_template::read(&text).map_err(cannot)?);
+    Ok(text)
 }
 
 fn text_of(file: &Path) -> anyhow::Result<String> {

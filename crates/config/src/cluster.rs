@@ -14,7 +14,7 @@ use api::version::FlinkVersion;
 use super::flink_config::{AUTOSCALER_PREFIX, OPERATOR_PREFIX};
 use super::memory::{self, StatedMemory};
 use super::option::{ConfigOption, InvalidValue, OptionValue};
-use super::{FlinkConfig, OperatorConfig, options, quantity, structure};
+use super::{FlinkConfig, OperatorConfig, options, quantity, structure, template_file};
 
 /// Checkpoint interval of a last-state job whose user sets none: without checkpoints there would be no last state.
 const DEFAULT_CHECKPOINT_INTERVAL: &str = "5 min";
@@ -74,9 +74,10 @@ pub fn observe_config(
 }
 
 /// Returns the options that a resource sets and that count. It may go without an Ingress, and not demand one from an
-/// operator that creates none.
+/// operator that creates none, and it does not say what is in the operator's files.
 fn own_options(spec: &FlinkDeploymentSpec) -> FlinkConfig {
     let mut own = FlinkConfig::flatten(&spec.flink_configuration);
+    own.retain(|key| !template_file::is_entry(key));
     if own.get(&options::INGRESS_MANAGE) != Ok(false) {
         own.retain(|key| key != options::INGRESS_MANAGE.key());
     }

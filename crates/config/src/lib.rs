@@ -28,6 +28,7 @@ pub mod reporter;
 pub mod secret;
 pub mod session_job;
 pub mod structure;
+pub mod template_file;
 
 pub use flink_config::FlinkConfig;
 pub use operator_config::OperatorConfig;

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
     ObjectFieldSelector, PodSpec, Probe, Volume,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use config::cluster::is_high_availability_on;
 use config::option::InvalidValue;
@@ -14,13 +14,14 @@ use config::{FlinkConfig, options, process_memory};
 use super::names::{self, JOB_MANAGER};
 use super::pod::{self, ImageChoice, Pod, container_port};
 use super::submission::port;
-use super::{Cluster, Mode, RenderError, config_map, pod_template, service};
+use super::{Cluster, Mode, RenderError, config_map, service};
 
 const USER_LIBRARY_DIRECTORY: &str = "/opt/flink/usrlib";
 
 pub(super) fn deployment(
     cluster: &Cluster,
     config: &FlinkConfig,
+    template: Option<&Map<String, Value>>,
     has_template_map: bool,
 ) -> Result<Value, RenderError> {
     let selector = cluster.selector(JOB_MANAGER);
@@ -32,8 +33,7 @@ pub(super) fn deployment(
     labels.extend(over);
     let annotations = config.find(&options::JOB_MANAGER_ANNOTATIONS)?.unwrap_or_default();
 
-    let template = pod_template::job_manager(cluster.spec, config)?;
-    let mut pod = Pod::from_template(template.unwrap_or_default())?;
+    let mut pod = Pod::from_template(template.cloned().unwrap_or_default())?;
     lay_spec(&mut pod, config)?;
     lay_container(&mut pod, cluster, config)?;
     mount_volumes(&mut pod, cluster, config, has_template_map)?;

@@ -65,6 +65,14 @@ pub enum RenderError {
         path: String,
         expected: &'static str,
     },
+    #[error(
+        "`{key}` names `{path}`, and the operator has read no pod template there. It reads only \
+         files that its own configuration names, in its own pod: mount it there, or set \
+         `spec.podTemplate` instead"
+    )]
+    UnreadTemplate { key: String, path: String },
+    #[error("`{path}` is not a pod template: {reason}")]
+    TemplateFile { path: String, reason: String },
 }
 
 /// The objects of one cluster, each complete with `apiVersion` and `kind`.
@@ -125,7 +133,9 @@ pub fn render_cluster(input: &RenderInput) -> Result<Objects, RenderError> {
 struct Draft<'a> {
     cluster: Cluster<'a>,
     config: FlinkConfig,
-    /// The resource's settings for TaskManager pods.
+    /// The template of JobManager pods.
+    job_manager: Option<Map<String, Value>>,
+    /// The template of TaskManager pods.
     template: Option<Map<String, Value>>,
     /// The same for a native JobManager, with what Flink does not mount by itself.
     native_template: Option<Map<String, Value>>,
@@ -142,6 +152,7 @@ impl<'a> Draft<'a> {
         let kerberos = Kerberos::of(spec, &config)?;
         let hadoop = hadoop(mode, &config, hadoop_conf)?;
         let cluster = Cluster { id, spec, mode, kerberos, hadoop };
+        let job_manager = pod_template::job_manager(spec, &config)?;
         let template = pod_template::task_manager(spec, &config)?;
         let mut native_template = template.clone().filter(|_| mode == Mode::Native);
         let beside_flink = cluster.kerberos.beside_flink();
@@ -154,7 +165,7 @@ impl<'a> Draft<'a> {
         submission::write_addresses(&cluster, &mut config)?;
         submission::write_mode(&cluster, &mut config);
         submission::write_template_path(&cluster, native_template.is_some(), &mut config);
-        Ok(Self { cluster, config, template, native_template })
+        Ok(Self { cluster, config, job_manager, template, native_template })
     }
 
     fn config_maps(&self) -> Result<Vec<Value>, RenderError> {
@@ -165,7 +176,9 @@ impl<'a> Draft<'a> {
     }
 
     fn job_manager(&self) -> Result<Value, RenderError> {
-        job_manager::deployment(&self.cluster, &self.config, self.native_template.is_some())
+        let has_template_map = self.native_template.is_some();
+        let template = self.job_manager.as_ref();
+        job_manager::deployment(&self.cluster, &self.config, template, has_template_map)
     }
 
     /// Returns the TaskManagers' Deployment; for a native cluster, one with the pods that its JobManager creates.

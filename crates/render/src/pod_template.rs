@@ -1,16 +1,18 @@
-//! Pod templates: layers, merging, and what the resource adds to them.
+//! Pod templates: layers, merging, and what the resource adds to them. A resource without one gets that of the
+//! operator's defaults.
 
 use serde_json::{Map, Value, json};
 
 use api::deployment::FlinkDeploymentSpec;
 use api::pod_template::PodTemplate;
 use api::resources::{Quantity, Resource, ResourceRequirements};
-use config::FlinkConfig;
-use config::options;
+use config::option::ConfigOption;
+use config::template_file::TemplateFile;
+use config::{FlinkConfig, options};
 
 use super::RenderError;
 use super::names::MAIN_CONTAINER;
-use super::pod::{array, object};
+use super::pod::{Pod, array, object};
 
 /// How arrays of two templates are merged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,8 +23,21 @@ pub enum ArrayMerge {
     ByName,
 }
 
-/// Returns the template of JobManager pods if the resource specifies one.
+/// Returns the template of JobManager pods if there is one. In Java the startup probe is written into a template, which
+/// then stands instead of that of the defaults.
 pub(super) fn job_manager(
+    spec: &FlinkDeploymentSpec,
+    config: &FlinkConfig,
+) -> Result<Option<Map<String, Value>>, RenderError> {
+    match of_job_manager(spec, config)? {
+        None if !config.get(&options::JM_DEPLOYMENT_STARTUP_PROBE_ENABLED)? => {
+            of_file(config, &options::JOB_MANAGER_POD_TEMPLATE)
+        }
+        template => Ok(template),
+    }
+}
+
+fn of_job_manager(
     spec: &FlinkDeploymentSpec,
     config: &FlinkConfig,
 ) -> Result<Option<Map<String, Value>>, RenderError> {
@@ -33,8 +48,50 @@ pub(super) fn job_manager(
     with_extra_resources(template, role.resource.as_ref(), role.resources.as_ref())
 }
 
-/// Returns the template of TaskManager pods if the resource specifies one.
+/// Returns the template of TaskManager pods if there is one.
 pub(super) fn task_manager(
+    spec: &FlinkDeploymentSpec,
+    config: &FlinkConfig,
+) -> Result<Option<Map<String, Value>>, RenderError> {
+    match of_task_manager(spec, config)? {
+        None => of_file(config, &options::TASK_MANAGER_POD_TEMPLATE),
+        template => Ok(template),
+    }
+}
+
+/// Returns the template in the file that an option names.
+fn of_file(
+    config: &FlinkConfig,
+    option: &ConfigOption<String>,
+) -> Result<Option<Map<String, Value>>, RenderError> {
+    match TemplateFile::of(config, option) {
+        TemplateFile::None | TemplateFile::Elsewhere => Ok(None),
+        TemplateFile::Text(text) => read(text).map(Some).map_err(|reason| {
+            let path = config.text_of(option).unwrap_or_default().to_owned();
+            RenderError::TemplateFile { path, reason }
+        }),
+        TemplateFile::Unread { key, path } => {
+            Err(RenderError::UnreadTemplate { key: key.to_owned(), path: path.to_owned() })
+        }
+    }
+}
+
+/// Returns the pod template in the text of a file, or why it is none.
+pub fn read(text: &str) -> Result<Map<String, Value>, String> {
+    // Further lines show a part of the file, which may hold a secret.
+    let in_short = |text: String| text.lines().next().unwrap_or_default().to_owned();
+    let value: Value = serde_yaml::from_str(text).map_err(|error| in_short(error.to_string()))?;
+    let Value::Object(template) = value else {
+        return Err("it is not a YAML object".to_owned());
+    };
+    if !template.contains_key("spec") && !template.contains_key("metadata") {
+        return Err("it has neither `metadata` nor `spec`".to_owned());
+    }
+    drop(Pod::from_template(template.clone()).map_err(|error| error.to_string())?);
+    Ok(template)
+}
+
+fn of_task_manager(
     spec: &FlinkDeploymentSpec,
     config: &FlinkConfig,
 ) -> Result<Option<Map<String, Value>>, RenderError> {

@@ -105,8 +105,8 @@ pub(super) fn write_mode(cluster: &Cluster, config: &mut FlinkConfig) {
     config.force(&options::CLUSTER_EXECUTION_MODE, "NORMAL");
 }
 
-/// Sets the path of the mounted template. Flink reads it if this option is set, and fails if the file is missing. Paths
-/// that a user sets are dropped: there is no client with files.
+/// Sets the path of the mounted template. Flink reads it if this option is set, and fails if the file is missing. Other
+/// paths are of files in the operator's pod, whose content is in the template.
 pub(super) fn write_template_path(cluster: &Cluster, has_template: bool, config: &mut FlinkConfig) {
     config.retain(|key| !key.starts_with("kubernetes.pod-template-file"));
     if cluster.mode == Mode::Native && has_template {

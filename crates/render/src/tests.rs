@@ -36,9 +36,17 @@ pub(crate) fn manifest(over: Value) -> FlinkDeploymentSpec {
 }
 
 fn try_render(over: Value, submission: &Submission) -> Result<Objects, RenderError> {
+    render_with(&OperatorConfig::default(), over, submission)
+}
+
+fn render_with(
+    operator: &OperatorConfig,
+    over: Value,
+    submission: &Submission,
+) -> Result<Objects, RenderError> {
     let spec = manifest(over);
     let id = id();
-    let config = deploy_config(&OperatorConfig::default(), &id, &spec, None, 1)?;
+    let config = deploy_config(operator, &id, &spec, None, 1)?;
     let hadoop_conf = None;
     render_cluster(&RenderInput { id: &id, spec: &spec, config: &config, submission, hadoop_conf })
 }
@@ -143,7 +151,7 @@ fn operator_and_client_options_never_reach_flink() {
     let objects = render(json!({"flinkConfiguration": {
         "kubernetes.operator.periodic.savepoint.interval": "6h", "job.autoscaler.enabled": "true",
         "kubernetes.config.file": "/x", "rest.bind-address": "0.0.0.0", "taskmanager.host": "h",
-        "kubernetes.pod-template-file": "/tmp/mine.yaml", "kept": "yes",
+        "kept": "yes",
     }}));
     for prefix in [
         "kubernetes.operator",
@@ -151,7 +159,6 @@ fn operator_and_client_options_never_reach_flink() {
         "kubernetes.config",
         "rest.bind",
         "taskmanager.host",
-        "kubernetes.pod-template",
     ] {
         assert_eq!(configured(&objects, prefix), "", "{prefix}");
     }
@@ -274,6 +281,75 @@ fn a_probe_of_the_user_stays_and_the_default_can_be_switched_off() {
         json!({"flinkConfiguration": {"kubernetes.operator.jm-deployment.startup.probe.enabled": "false"}}),
     );
     assert!(main_container(&off.deployment).get("startupProbe").is_none());
+}
+
+/// Renders with an operator that has read `/team.yaml`, which its configuration names.
+fn render_with_file(key: &str, over: Value) -> Objects {
+    let text = "kind: Pod\nmetadata: {labels: {team: a}}\nspec: {priorityClassName: low}\n";
+    let entry = config::template_file::entry("/team.yaml");
+    let operator = OperatorConfig::new([(key, "/team.yaml"), (&entry, text)].into_iter().collect());
+    render_with(&operator, over, &submission()).unwrap()
+}
+
+#[test]
+fn a_template_of_the_defaults_stands_where_the_spec_has_none() {
+    let default = "kubernetes.pod-template-file.default";
+    let objects = render_with_file(default, json!({}));
+    let text = objects.config_maps[1]["data"]["taskmanager-pod-template.yaml"].as_str().unwrap();
+    assert!(text.contains("priorityClassName: low"), "{text}");
+    assert_eq!(
+        configured(&objects, "kubernetes.pod-template"),
+        "kubernetes.pod-template-file.taskmanager: /opt/flink/pod-template/taskmanager-pod-template.yaml\n"
+    );
+    assert_eq!(configured(&objects, "kubernetes.operator"), "");
+    // With a startup probe JobManagers have a template of their own, as in Java.
+    assert_eq!(pod_spec(&objects.deployment)["priorityClassName"], Value::Null);
+    let no_probe = json!({"kubernetes.operator.jm-deployment.startup.probe.enabled": "false"});
+    let objects = render_with_file(default, json!({"flinkConfiguration": no_probe}));
+    assert_eq!(pod_spec(&objects.deployment)["priorityClassName"], "low");
+    let standalone = render_with_file(default, json!({"mode": "standalone"}));
+    let workers = standalone.task_managers.unwrap();
+    assert_eq!(pod_spec(&workers)["priorityClassName"], "low");
+    assert_eq!(workers["spec"]["template"]["metadata"]["labels"]["team"], "a");
+}
+
+#[test]
+fn a_template_of_the_spec_wins_as_a_whole_over_that_of_the_defaults() {
+    let own = json!({"spec": {"nodeSelector": {"disk": "ssd"}}});
+    let cases = [
+        json!({"podTemplate": own}),
+        json!({"taskManager": {"resource": {"memory": "2g"}, "podTemplate": own}}),
+        json!({"taskManager": {"resource": {"memory": "2g", "ephemeralStorage": "1Gi"}}}),
+    ];
+    for case in cases {
+        let objects = render_with_file("kubernetes.pod-template-file.taskmanager", case);
+        let text = objects.config_maps[1]["data"]["taskmanager-pod-template.yaml"].as_str();
+        assert!(!text.unwrap().contains("priorityClassName"), "{text:?}");
+    }
+}
+
+#[test]
+fn a_template_file_that_the_operator_has_not_read_is_refused_where_it_would_count() {
+    let option = json!({
+        "kubernetes.pod-template-file.taskmanager": "/mine.yaml",
+        "kubernetes.operator.pod-template-file./mine.yaml": "spec: {}",
+    });
+    let error = try_render(json!({"flinkConfiguration": option}), &submission()).unwrap_err();
+    expect![[
+        r#"`kubernetes.pod-template-file.taskmanager` names `/mine.yaml`, and the operator has read no pod template there. It reads only files that its own configuration names, in its own pod: mount it there, or set `spec.podTemplate` instead"#
+    ]]
+    .assert_eq(&error.to_string());
+    let with_own = json!({"flinkConfiguration": option, "podTemplate": {"spec": {}}});
+    assert!(try_render(with_own, &submission()).is_ok());
+    for (text, why) in [
+        ("", "it is not a YAML object"),
+        ("a: 1", "it has neither `metadata` nor `spec`"),
+        ("spec: {containers: {}}", "invalid pod template: `spec.containers` must be a list"),
+        ("spec: [", "line 1"),
+    ] {
+        let told = pod_template::read(text).unwrap_err();
+        assert!(told.contains(why), "{text}: {told}");
+    }
 }
 
 #[test]

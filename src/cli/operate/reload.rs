@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::extension::invalid;
 use super::super::logging::Levels;
-use super::super::operator_config;
+use super::super::operator_config::{self, Files};
 use super::namespaces::Choice;
 use config::catalogue::wrong_values;
 use config::label_selector::LabelSelector;
@@ -301,6 +301,9 @@ impl Reload {
 async fn read(path: Option<PathBuf>) -> Seen {
     let read = tokio::task::spawn_blocking(move || operator_config::read(path.as_deref()));
     match read.await {
+        Ok(Ok(Files { unread, .. })) if !unread.is_empty() => {
+            Err(unread.into_iter().map(|(_, remark)| remark).collect::<Vec<_>>().join("; "))
+        }
         Ok(Ok(files)) => Ok((files.merged(), files.remarks)),
         Ok(Err(error)) => Err(in_short(&error)),
         Err(_) => Err("reading the files was aborted".to_owned()),

@@ -89,3 +89,24 @@ fn log_configurations_of_all_jobs_are_read_beside_the_configuration() {
     let told = format!("{:#}", read(Some(huge.path())).unwrap_err());
     assert!(told.contains("has 2097152 bytes"), "{told}");
 }
+
+#[test]
+fn a_pod_template_that_cannot_be_read_is_told_and_not_taken_for_none() {
+    let key = "kubernetes.pod-template-file.jobmanager";
+    let named = directory(&[("flink-conf.yaml", &format!("{key}: /nowhere/jm.yaml\n"))]);
+    let files = read(Some(named.path())).unwrap();
+    let told = files.remarks.join("\n");
+    assert!(told.contains("`/nowhere/jm.yaml`") && told.contains("No such file"), "{told}");
+    let probe = "kubernetes.operator.jm-deployment.startup.probe.enabled";
+    assert!(told.contains(&format!("has no effect unless `{probe}` is false")), "{told}");
+    let mut config = files.merged();
+    let entry = template_file::entry("/nowhere/jm.yaml");
+    assert_eq!(config.get_text(&entry), Some(""));
+    template_file::nothing_is_elsewhere(&mut config);
+    assert_eq!(config.get_text(&entry), None);
+
+    let text = format!("{key}: /etc/hostname\n");
+    let elsewhere = Files::of_text(OLD_NAME, "configmap/x".to_owned(), &text).unwrap();
+    let told = elsewhere.remarks.join("\n");
+    assert!(told.contains("is a file in the operator's pod"), "{told}");
+}

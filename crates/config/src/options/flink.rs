@@ -203,8 +203,10 @@ flinks! {
     TASK_MANAGER_ANNOTATIONS: TextMap = "kubernetes.taskmanager.annotations";
     TASK_MANAGER_NODE_SELECTOR: TextMap = "kubernetes.taskmanager.node-selector";
     TASK_MANAGER_TOLERATIONS: MapList = "kubernetes.taskmanager.tolerations";
-    JOB_MANAGER_POD_TEMPLATE: String = "kubernetes.pod-template-file.jobmanager";
-    TASK_MANAGER_POD_TEMPLATE: String = "kubernetes.pod-template-file.taskmanager";
+    JOB_MANAGER_POD_TEMPLATE: String = "kubernetes.pod-template-file.jobmanager"
+        formerly ["kubernetes.pod-template-file.default", "kubernetes.pod-template-file"];
+    TASK_MANAGER_POD_TEMPLATE: String = "kubernetes.pod-template-file.taskmanager"
+        formerly ["kubernetes.pod-template-file.default", "kubernetes.pod-template-file"];
     FLINK_CONF_DIRECTORY: String = "kubernetes.flink.conf.dir" or "/opt/flink/conf";
     FLINK_LOG_DIRECTORY: String = "kubernetes.flink.log.dir";
     ENTRY_PATH: String = "kubernetes.entry.path" or "/docker-entrypoint.sh";

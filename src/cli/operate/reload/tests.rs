@@ -90,6 +90,31 @@ async fn what_is_wrong_is_told_once_and_the_last_good_one_stays() {
 }
 
 #[tokio::test]
+async fn a_pod_template_is_read_along_with_the_options_that_name_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let template = folder.path().join("workers.yaml");
+    let path = template.display().to_string();
+    std::fs::write(&template, "spec: {priorityClassName: low}\n").unwrap();
+    let mounted = Mounted::new(&format!("kubernetes.pod-template-file.taskmanager: {path}\n"));
+    let mut reload = mounted.follow();
+    let text = |config: &FlinkConfig| {
+        let entry = config::template_file::entry(&path);
+        config.get_text(&entry).unwrap().to_owned()
+    };
+    assert_eq!(text(&reload.in_force), "spec: {priorityClassName: low}\n");
+    std::fs::write(&template, "spec: {priorityClassName: high}\n").unwrap();
+    let News::Changed { config: found, .. } = reload.look().await else { panic!() };
+    assert_eq!(text(&found), "spec: {priorityClassName: high}\n");
+    std::fs::write(&template, "password: hunter2\n").unwrap();
+    let why = refused(reload.look().await);
+    assert!(why.contains(&path) && why.contains("`spec`") && !why.contains("hunter2"), "{why}");
+    std::fs::remove_file(&template).unwrap();
+    let why = refused(reload.look().await);
+    assert!(why.contains("No such file") && why.contains("`operatorVolumes`"), "{why}");
+    assert_eq!(text(&reload.in_force), "spec: {priorityClassName: low}\n");
+}
+
+#[tokio::test]
 async fn what_would_keep_the_operator_from_starting_is_refused() {
     let mounted = Mounted::new("a: 1\n");
     let mut reload = mounted.follow();

@@ -211,6 +211,19 @@ fn a_running_job_is_not_stopped_for_a_spec_that_cannot_be_made() {
     }
 }
 
+#[test]
+fn a_running_job_is_not_stopped_without_the_pod_template_of_the_defaults() {
+    let mut scene = Scene::running("stateless").edit_job(|job| job.parallelism = Some(3));
+    let named = ("kubernetes.pod-template-file.taskmanager", "/workers.yaml");
+    scene.operator = OperatorConfig::new([named].into_iter().collect());
+    let plan = scene.plan();
+    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    let error = plan.status.error.unwrap();
+    assert!(error.contains("/workers.yaml") && error.contains("mount it there"), "{error}");
+    scene.operator.base.set(config::template_file::entry("/workers.yaml"), "spec: {}");
+    assert!(!step_names(&scene.plan()).is_empty(), "{}", told(&scene.plan()));
+}
+
 /// High availability in an ensemble that knows nothing of the job.
 fn moved_to_zookeeper(scene: Scene) -> Scene {
     scene.edit(|spec| {
