@@ -4,6 +4,7 @@ pub(super) mod config;
 mod go_on;
 mod image;
 mod install;
+mod pod_files;
 mod shadow;
 mod uninstall;
 

@@ -197,5 +197,12 @@ pub fn is_below(path: &str, folder: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Returns true if the path leads into one of the directories, and not out of it again.
+pub fn is_in(path: &str, directories: &[String]) -> bool {
+    let leads_out = path.split('/').any(|part| part == "..");
+    let mut directories = directories.iter().filter(|it| !it.is_empty() && *it != path);
+    !leads_out && directories.any(|directory| is_below(path, directory))
+}
+
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ mod jar_uri;
 mod kerberos;
 pub mod lint;
 pub mod memory_model;
+pub mod operator_files;
 mod options_form;
 mod resources;
 pub mod rule;

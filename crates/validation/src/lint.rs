@@ -2,8 +2,8 @@
 //!
 //! Like the rules of [`crate`], these are pure functions, report everything at once, and have stable codes.
 
-use crate::Finding;
 use crate::rule::Rule;
+use crate::{Finding, operator_files};
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobSpec, UpgradeMode};
 use api::resources::{Resource, ResourceRequirements};
@@ -59,6 +59,7 @@ pub fn deployment(
     let has_volumes = has_volumes(spec);
     found.extend(directories(&own, has_volumes));
     found.extend(of_options(&own));
+    found.extend(files_of_the_operator(namespace, spec, operator));
     if spec.flink_version.is_some_and(|version| version >= FlinkVersion::V2_0) {
         found.extend(own.iter().filter(|(key, _)| options::GONE_IN_FLINK_2.contains(key)).map(
             |(key, _)| {
@@ -279,6 +280,26 @@ fn of_options(own: &FlinkConfig) -> Vec<Finding> {
     found
 }
 
+/// Warns of files in the operator's pod for which it would refuse to start or stop anything.
+fn files_of_the_operator(
+    namespace: &str,
+    spec: &FlinkDeploymentSpec,
+    operator: &OperatorConfig,
+) -> Vec<Finding> {
+    let files = operator_files::of_deployment(namespace, spec, operator).into_iter();
+    let refused = files.filter_map(|file| {
+        let refusal = file.refusal?;
+        let place = format!("spec.flinkConfiguration.{}", file.key);
+        let message = format!(
+            "names `{}`, a file in the operator's pod, and nothing is started or stopped with it: \
+             {refusal}",
+            file.path
+        );
+        Some(Rule::OperatorFile.found(place, message))
+    });
+    refused.collect()
+}
+
 fn option<T: config::option::OptionValue>(option: &ConfigOption<T>) -> String {
     format!("spec.flinkConfiguration.{}", option.key())
 }
@@ -316,6 +337,19 @@ mod tests {
     #[test]
     fn a_sound_deployment_needs_no_advice() {
         check(|_| {}, expect![[""]]);
+    }
+
+    #[test]
+    fn a_file_that_the_operator_would_refuse_is_told_before() {
+        check(
+            |spec| {
+                let options = spec["flinkConfiguration"].as_object_mut().unwrap();
+                options.insert("security.kerberos.login.keytab".into(), "/opt/it.keytab".into());
+            },
+            expect![[r#"
+                FK0114 spec.flinkConfiguration.security.kerberos.login.keytab: names `/opt/it.keytab`, a file in the operator's pod, and nothing is started or stopped with it: `kubernetes.operator.kerberos.directories` in the operator's configuration allows no directory above it: name an object of the namespace in `kubernetes.operator.kerberos.keytab.secret.name`, or have the directory allowed
+            "#]],
+        );
     }
 
     #[test]

@@ -246,6 +246,9 @@ rules! {
     OperatorOption = 113 Warning: "an option that only the operator's own configuration sets",
         "It has no effect in a resource: it protects others from who edits one.",
         "Remove it, or ask whoever runs the operator.";
+    OperatorFile = 114 Warning: "a file in the operator's pod that the operator refuses",
+        "A resource may only name keytabs and a `krb5.conf` in directories that the operator's configuration allows, and no pod templates. Nothing is started or stopped with others. Without `--operator-config` no directory is allowed.",
+        "Use a Secret and a ConfigMap of the namespace, and `spec.podTemplate`, or have the directory allowed.";
 }
 
 impl Rule {
@@ -345,7 +348,8 @@ mod tests {
             FK0110 DropsUnmatchedState warning
             FK0111 IdleSlots info
             FK0112 GoneInFlink2 warning
-            FK0113 OperatorOption warning"#]]
+            FK0113 OperatorOption warning
+            FK0114 OperatorFile warning"#]]
         .assert_eq(&table.join("\n"));
     }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::cli::args::ObjectFormat;
 use crate::cli::connection::Connection;
 use crate::cli::failure::Failure;
+use crate::cli::operator::pod_files::{Deployed, lacking};
 use crate::cli::operator_config::Files;
 use crate::cli::printer::Printer;
 use crate::cli::table;
@@ -73,9 +74,20 @@ pub(super) async fn run(
     let client = &connection.client;
     let namespaces = namespaces(values, &operator)?;
     let selector = operator.base.find(&options::LABEL_SELECTOR)?;
-    let context = Context::new(client.clone(), operator, connector, true).blind_to_snapshots();
+    let context =
+        Context::new(client.clone(), operator.clone(), connector, true).blind_to_snapshots();
     let all = resources(client, &namespaces, selector.as_deref()).await?;
     let resources = all.len();
+    let deployments: Vec<FlinkDeployment> = all
+        .iter()
+        .filter(|resource| resource["kind"] == "FlinkDeployment")
+        // One that cannot be parsed is among the findings.
+        .filter_map(|resource| serde_json::from_value(resource.clone()).ok())
+        .collect();
+    let fleet = deployments.iter().map(Deployed::from);
+    for remark in lacking(values, &operator, fleet) {
+        printer.warning(remark);
+    }
     let findings: Vec<Option<Finding>> = stream::iter(all)
         .map(|resource| look(resource, &context))
         .buffered(LOOKERS)

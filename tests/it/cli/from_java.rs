@@ -100,6 +100,37 @@ async fn the_limits_that_the_fleets_ingresses_need_are_printed() {
 }
 
 #[tokio::test]
+async fn a_keytab_that_the_new_operator_would_not_have_is_told_before_the_move() {
+    let cluster = FakeCluster::new();
+    cluster.insert(operator("flink"));
+    cluster.insert(json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"name": "orders", "namespace": "shop"},
+        "spec": {"flinkConfiguration": {
+            "security.kerberos.login.keytab": "/opt/keytabs/orders.keytab",
+            "security.kerberos.login.principal": "orders",
+        }},
+    }));
+    let ran = async |config: Value| {
+        cluster.insert(revision("flink", 1, CHART, &config));
+        run(&cluster, None, "operator install --from-java").await.succeeded().error
+    };
+    let told = ran(json!({})).await;
+    for needed in [
+        "`/opt/keytabs/orders.keytab`",
+        "of shop/orders",
+        "kubernetes.operator.kerberos.directories: /opt/keytabs",
+        "rbac.keytabsRule.create: true",
+        "`operatorVolumeMounts`",
+    ] {
+        assert!(told.contains(needed), "{needed}: {told}");
+    }
+    let mounted = json!({"operatorVolumeMounts": {"create": true,
+        "data": [{"name": "keytabs", "mountPath": "/opt/keytabs"}]}});
+    assert!(!ran(mounted).await.contains("`operatorVolumeMounts`"));
+}
+
+#[tokio::test]
 async fn a_release_that_is_not_clear_is_asked_for() {
     let cluster = FakeCluster::new();
     let line = "operator install --from-java";

@@ -18,7 +18,7 @@ use config::cluster::{
 use config::option::Preflight as Level;
 use config::{FlinkConfig, options};
 use render::Objects;
-use render::kerberos::is_below;
+use render::kerberos::is_in;
 use state::restore_point::RestorePoint;
 
 /// What to do if the API server refuses an object.
@@ -167,11 +167,4 @@ impl DeploymentPass<'_> {
         self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
         Ok((!was_refused).then(|| self.go_on("the JobManager was already created", SOON)))
     }
-}
-
-/// Returns true if the path leads into one of the directories, and not out of it again.
-fn is_in(path: &str, directories: &[String]) -> bool {
-    let leads_out = path.split('/').any(|part| part == "..");
-    let mut directories = directories.iter().filter(|it| !it.is_empty() && *it != path);
-    !leads_out && directories.any(|directory| is_below(path, directory))
 }

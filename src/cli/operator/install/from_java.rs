@@ -10,10 +10,13 @@ use kube::{Client, ResourceExt};
 
 use crate::cli::args::Global;
 use crate::cli::failure::Failure;
+use crate::cli::operator::pod_files::{Deployed, lacking};
+use crate::cli::operator::shadow;
 use crate::cli::printer::Printer;
 use clients::cluster::read::{self, Scope};
-use config::options;
+use config::{OperatorConfig, options};
 use operator::install::from_java::{CHART, Converted, Different, Release, convert};
+use operator::install::merge::{defaults, merge, typed};
 use validation::ingress::InUse;
 
 /// Helm's annotations that name an object's release.
@@ -49,7 +52,17 @@ pub(super) async fn run(
     if !converted.values.is_empty() {
         printer.line(serde_yaml::to_string(&converted.values)?.trim_end())?;
     }
-    tell_of_ingresses(client, printer).await;
+    match Fleet::read(client).await {
+        Ok(fleet) => {
+            tell_of_ingresses(&fleet, printer);
+            for remark in fleet.lacks(&converted)? {
+                printer.warning(remark);
+            }
+        }
+        Err(error) => printer.warning(format_args!(
+            "the fleet's Ingresses and its files in the operator's pod are not known: {error}"
+        )),
+    }
     tell(&converted, &release, printer);
     Ok(())
 }
@@ -83,14 +96,8 @@ fn tell(converted: &Converted, release: &Release, printer: &Printer) {
 }
 
 /// Prints the limits that allow the Ingresses of the fleet and no others.
-async fn tell_of_ingresses(client: &Client, printer: &Printer) {
-    let mut limits = match in_use(client).await {
-        Ok(in_use) => in_use.options(),
-        Err(error) => {
-            printer.warning(format_args!("the fleet's Ingresses are not known: {error}"));
-            return;
-        }
-    };
+fn tell_of_ingresses(fleet: &Fleet, printer: &Printer) {
+    let mut limits = fleet.ingresses().options();
     if limits.is_empty() {
         limits.push((options::INGRESS_MANAGE.key(), "false".to_owned()));
     }
@@ -100,22 +107,42 @@ async fn tell_of_ingresses(client: &Client, printer: &Printer) {
     }
 }
 
-async fn in_use(client: &Client) -> Result<InUse, clients::cluster::Error> {
-    let everywhere = Scope::AllNamespaces;
-    let mut in_use = InUse::default();
-    for found in read::list::<FlinkDeployment>(client, everywhere, None).await? {
-        found.spec.ingress.iter().for_each(|ingress| in_use.add(ingress));
+/// What the Java operator runs.
+struct Fleet {
+    deployments: Vec<FlinkDeployment>,
+    blue_greens: Vec<FlinkBlueGreenDeployment>,
+}
+
+impl Fleet {
+    async fn read(client: &Client) -> Result<Self, clients::cluster::Error> {
+        let everywhere = Scope::AllNamespaces;
+        let deployments = read::list(client, everywhere, None).await?;
+        let blue_greens = match read::list(client, everywhere, None).await {
+            // Older operators have none.
+            Err(clients::cluster::Error::KindMissing { .. }) => Vec::new(),
+            other => other?,
+        };
+        Ok(Self { deployments, blue_greens })
     }
-    match read::list::<FlinkBlueGreenDeployment>(client, everywhere, None).await {
-        Ok(all) => {
-            let all = all.iter().filter_map(|one| one.spec.ingress.as_ref());
-            all.for_each(|ingress| in_use.add(ingress));
-        }
-        // Older operators have none.
-        Err(clients::cluster::Error::KindMissing { .. }) => {}
-        Err(error) => return Err(error),
+
+    fn ingresses(&self) -> InUse {
+        let mut in_use = InUse::default();
+        let of_deployments = self.deployments.iter().filter_map(|one| one.spec.ingress.as_ref());
+        let of_parents = self.blue_greens.iter().filter_map(|one| one.spec.ingress.as_ref());
+        of_deployments.chain(of_parents).for_each(|ingress| in_use.add(ingress));
+        in_use
     }
-    Ok(in_use)
+
+    /// Returns remarks about files in the operator's pod that the converted values do not give it.
+    fn lacks(&self, converted: &Converted) -> anyhow::Result<Vec<String>> {
+        let mut all = defaults();
+        merge(&mut all, converted.values.clone());
+        let values = typed(all)?;
+        let operator = OperatorConfig::new(shadow::files(&values)?.merged());
+        // The colours of a blue/green deployment are among the deployments.
+        let fleet = self.deployments.iter().map(Deployed::from);
+        Ok(lacking(&values, &operator, fleet))
+    }
 }
 
 /// Returns namespace and name of the release that the installed Java operator belongs to.
