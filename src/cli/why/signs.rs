@@ -83,6 +83,28 @@ pub(super) fn of_refusal(message: &str) -> Option<Sign> {
 }
 
 /// Returns the text as one line of limited length, without secrets.
+/// How the scheduler names a claim that keeps a pod from every node.
+const CLAIM: &str = "persistentvolumeclaim \"";
+
+/// Returns why the scheduler places a pod on no node.
+pub(super) fn of_scheduler(message: &str) -> Cause {
+    if message.contains("unbound immediate PersistentVolumeClaims") {
+        Cause::VolumeClaimUnbound
+    } else if message.contains(CLAIM) && message.contains("not found") {
+        Cause::VolumeClaimMissing
+    } else if message.contains(CLAIM) {
+        // It is being deleted, or its volume is gone.
+        Cause::VolumeClaimUnbound
+    } else {
+        Cause::Unschedulable
+    }
+}
+
+/// Returns the claim that a message of the scheduler names.
+pub(super) fn claim(message: &str) -> Option<&str> {
+    message.split_once(CLAIM)?.1.split('"').next()
+}
+
 pub(super) fn quoted(line: &str) -> String {
     let line = line.trim().trim_start_matches("Caused by: ");
     let line = config::secret::hide_in(&line.replace('\n', " "));

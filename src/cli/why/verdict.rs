@@ -54,6 +54,8 @@ pub(super) enum Cause {
     ImagePull,
     ContainerConfig,
     Unschedulable,
+    VolumeClaimMissing,
+    VolumeClaimUnbound,
     OutOfContainerMemory,
     OutOfHeap,
     OutOfMetaspace,
@@ -413,7 +415,7 @@ fn unschedulable(pod: &Pod, _facts: &Facts) -> Option<Found> {
             && condition.reason.as_deref() == Some("Unschedulable")
     })?;
     let message = condition.message.as_deref().unwrap_or("no node fits");
-    Some(Found::new(Cause::Unschedulable, signs::quoted(message)))
+    Some(Found::new(signs::of_scheduler(message), signs::quoted(message)))
 }
 
 /// Finds a reason for which the operator waits for a manual decision.

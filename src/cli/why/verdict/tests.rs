@@ -274,6 +274,44 @@ fn a_pod_that_no_node_has_room_for() {
     check(&facts, Cause::Unschedulable);
 }
 
+/// A TaskManager with two claims, which the scheduler places nowhere.
+fn not_placed(message: &str) -> Facts {
+    let mut facts = facts();
+    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message});
+    let mut pod = pod("taskmanager", json!({"phase": "Pending", "conditions": [condition]}));
+    let spec = json!({"containers": [], "volumes": [
+        {"name": "state", "persistentVolumeClaim": {"claimName": "orders-state"}},
+        {"name": "scratch", "ephemeral": {}}, {"name": "tmp", "emptyDir": {}},
+    ]});
+    pod.spec = serde_json::from_value(spec).unwrap();
+    facts.pods = vec![pod];
+    facts
+}
+
+#[test]
+fn a_claim_that_does_not_exist_is_no_lack_of_room() {
+    let preemption =
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
+    let missing = not_placed(&format!(
+        "0/1 nodes are available: persistentvolumeclaim \"orders-data\" not found. {preemption}"
+    ));
+    check(&missing, Cause::VolumeClaimMissing);
+    let told = verdict(&missing);
+    assert!(told.what.contains("`orders-data`, which does not exist"), "{told:#?}");
+    assert!(told.remedy.contains("Create the claim"), "{told:#?}");
+
+    let unbound = not_placed(&format!(
+        "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. {preemption}"
+    ));
+    check(&unbound, Cause::VolumeClaimUnbound);
+    let next = "kubectl describe persistentvolumeclaim -n shop orders-state orders-taskmanager-1-1-scratch";
+    assert_eq!(verdict(&unbound).next, next);
+    let lost = not_placed(
+        "0/1 nodes are available: persistentvolumeclaim \"orders-state\" bound to non-existent persistentvolume \"pv-1\".",
+    );
+    check(&lost, Cause::VolumeClaimUnbound);
+}
+
 #[test]
 fn pods_that_are_not_created() {
     for (message, cause) in [

@@ -1,7 +1,10 @@
 //! Puts a verdict into words: what is wrong, what shows it, what fixes it, and what to run next.
 
+use k8s_openapi::api::core::v1::Volume;
+use kube::ResourceExt;
 use serde_json::Value;
 
+use super::super::signs;
 use super::{Cause, Facts, Found, Verdict};
 
 /// Texts of a cause: the problem, the fix, and the next command; `{…}` is filled in.
@@ -100,6 +103,17 @@ fn of(cause: Cause) -> Words {
             "No node has room for a pod of `{name}`.",
             "Request less memory and CPU, add nodes, or relax node selectors and tolerations.",
             DESCRIBE_POD,
+        ),
+        Cause::VolumeClaimMissing => words(
+            "A pod of `{name}` waits for the PersistentVolumeClaim `{claim}`, which does not exist.",
+            "Create the claim in the namespace of the job, or correct the volume in the pod template.",
+            "kubectl get persistentvolumeclaims -n {namespace}",
+        ),
+        Cause::VolumeClaimUnbound => words(
+            "A pod of `{name}` waits for the PersistentVolumeClaim `{claim}`, which has no volume.",
+            "See what the claim waits for: a storage class that exists, a provisioner, or a free volume of \
+             its size and access mode.",
+            "kubectl describe persistentvolumeclaim -n {namespace} {claim}",
         ),
         Cause::OutOfContainerMemory => words(
             "A container of `{name}` used more memory than its limit.",
@@ -241,6 +255,9 @@ pub(super) fn verdict(found: Found, facts: &Facts) -> Verdict {
             .replace("{process_key}", if is_job_manager { "jobmanager" } else { "taskmanager" })
             .replace("{process}", if is_job_manager { "jobManager" } else { "taskManager" })
     };
+    let claims = signs::claim(&evidence)
+        .map_or_else(|| claims_of(pod.as_deref(), facts).join(" "), str::to_owned);
+    let fill = |text: &str| fill(text).replace("{claim}", &claims);
     let shows = pod.as_ref().map_or(String::new(), |pod| format!(" (pod `{pod}`)"));
     Verdict {
         cause,
@@ -249,4 +266,18 @@ pub(super) fn verdict(found: Found, facts: &Facts) -> Verdict {
         remedy: fill(remedy),
         next: fill(next),
     }
+}
+
+/// Returns the claims that a pod mounts. The scheduler does not say which of them has no volume.
+fn claims_of(pod: Option<&str>, facts: &Facts) -> Vec<String> {
+    let Some(pod) = facts.pods.iter().find(|it| it.metadata.name.as_deref() == pod) else {
+        return Vec::new();
+    };
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref()).into_iter().flatten();
+    let claim = |volume: &Volume| match &volume.persistent_volume_claim {
+        Some(claim) => Some(claim.claim_name.clone()),
+        // Kubernetes creates it under this name.
+        None => volume.ephemeral.as_ref().map(|_| format!("{}-{}", pod.name_any(), volume.name)),
+    };
+    volumes.filter_map(claim).collect()
 }
