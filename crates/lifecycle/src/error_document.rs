@@ -146,6 +146,8 @@ pub(super) struct Document {
     pub(super) error: Part,
     /// Machine-readable.
     pub(super) reason: Option<String>,
+    /// The status with which Flink answered.
+    pub(super) http_response_code: Option<u16>,
     pub(super) causes: Vec<Part>,
     /// As reported by Flink.
     pub(super) stack_trace: Option<String>,
@@ -155,14 +157,25 @@ pub(super) struct Document {
 
 impl Document {
     pub(super) fn of(kind: ErrorType, error: Part) -> Self {
-        Self { kind, error, reason: None, causes: vec![], stack_trace: None, stop_attempts: None }
+        Self {
+            kind,
+            error,
+            reason: None,
+            http_response_code: None,
+            causes: vec![],
+            stack_trace: None,
+            stop_attempts: None,
+        }
     }
 
     pub(super) fn to_text(&self) -> String {
-        let Self { kind, error, reason, causes, stack_trace, stop_attempts } = self;
+        let Self { kind, error, reason, http_response_code, causes, stack_trace, stop_attempts } =
+            self;
         let mut metadata = error.metadata();
         metadata.insert("format".to_owned(), json!(FORMAT));
         metadata.extend(reason.iter().map(|reason| ("reason".to_owned(), json!(reason))));
+        let code = http_response_code.iter();
+        metadata.extend(code.map(|code| ("httpResponseCode".to_owned(), json!(code))));
         metadata.extend(stop_attempts.iter().map(|it| ("stopAttempts".to_owned(), json!(it))));
         let cause = |cause: &Part| match cause.metadata() {
             metadata if metadata.is_empty() => json!({"message": cause.message}),

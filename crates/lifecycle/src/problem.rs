@@ -25,6 +25,8 @@ pub(super) struct Problem {
     pub(super) message: String,
     /// Machine-readable detail, such as Kubernetes' reason.
     pub(super) detail: Option<String>,
+    /// The status with which Flink answered.
+    pub(super) http_response_code: Option<u16>,
     pub(super) causes: Vec<String>,
     pub(super) stack_trace: Option<String>,
     /// Identifies the problem to later passes.
@@ -45,6 +47,7 @@ impl Problem {
             component,
             message,
             detail: None,
+            http_response_code: None,
             causes: vec![],
             stack_trace: None,
             note: None,
@@ -74,10 +77,12 @@ impl Problem {
 
     /// Returns the document of the problem as it is stored, with `beside` as additional causes.
     pub(super) fn document(&self, beside: impl Iterator<Item = Part>) -> Document {
-        let Self { kind, message, detail, causes, stack_trace, note, .. } = self.clone();
+        let Self { kind, message, detail, http_response_code, causes, stack_trace, note, .. } =
+            self.clone();
         Document {
             stack_trace,
             reason: detail,
+            http_response_code,
             causes: beside.chain(causes.iter().map(Part::from)).collect(),
             ..Document::of(kind, Part { message, note })
         }

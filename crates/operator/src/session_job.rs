@@ -119,13 +119,14 @@ impl OperatedJob for FlinkSessionJob {
     }
 
     fn note_failure(act: &Act<'_, Self>, failure: NotSubmitted) -> Again {
-        let NotSubmitted { job_id, message, may_arrive } = failure;
+        let NotSubmitted { job_id, message, http_response_code, may_arrive } = failure;
         let before = act.context.failed_submission(&act.uid);
         let before = before.filter(|failed| failed.job_id == job_id);
         let failed = FailedSubmission {
             job_id,
             generation: act.resource.metadata.generation.unwrap_or_default(),
             message,
+            http_response_code,
             may_arrive,
             at: Timestamp::now(),
             attempts: before.map_or(0, |failed| failed.attempts).saturating_add(1),

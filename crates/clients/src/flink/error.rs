@@ -110,6 +110,14 @@ impl Error {
         }
     }
 
+    /// Returns the status with which Flink itself answered.
+    pub fn http_response_code(&self) -> Option<u16> {
+        match self {
+            Self::Refused { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
     /// Stable name, used as the metric label and the reason of Kubernetes events.
     pub fn reason(&self) -> &'static str {
         match self {

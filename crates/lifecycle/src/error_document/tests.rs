@@ -15,6 +15,7 @@ fn part(message: &str, note: Option<ErrorNote>) -> Part {
 fn a_document_says_what_it_is_known_by() {
     let document = Document {
         reason: Some("Error".to_owned()),
+        http_response_code: Some(400),
         causes: vec![went_back().into(), part("rolled back", Some(ErrorNote::RolledBack))],
         stop_attempts: Some(Attempts { count: 1, last: 5, generation: 2, deployed: 0 }),
         ..Document::of(ErrorType::UpgradeFailure, part("failed", Some(ErrorNote::NotStopped)))
@@ -28,6 +29,7 @@ fn a_document_says_what_it_is_known_by() {
             "note": "notStopped",
             "format": 2,
             "reason": "Error",
+            "httpResponseCode": 400,
             "stopAttempts": {
               "count": 1,
               "last": 5,

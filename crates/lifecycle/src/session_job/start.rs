@@ -159,8 +159,15 @@ impl Pass<'_> {
 
     /// Pauses after the job was refused or its jar was unavailable, and reports that.
     fn pause_after_failure(&mut self) -> Option<Plan> {
-        let FailedSubmission { job_id, generation, message, may_arrive, at, attempts } =
-            self.world.remembered.failed_submission.as_ref()?;
+        let FailedSubmission {
+            job_id,
+            generation,
+            message,
+            http_response_code,
+            may_arrive,
+            at,
+            attempts,
+        } = self.world.remembered.failed_submission.as_ref()?;
         let is_same = self.status.job_status.job_id.as_ref() == Some(job_id)
             && *generation == self.generation;
         let waited = Duration::try_from(self.world.now.duration_since(*at)).unwrap_or_default();
@@ -169,7 +176,9 @@ impl Pass<'_> {
             return None;
         }
         let detail = may_arrive.is_none().then(|| NOT_SUBMITTED.to_owned());
-        self.problem = Some(Problem { detail, ..Problem::of_job(message.clone()) });
+        let http_response_code = *http_response_code;
+        self.problem =
+            Some(Problem { detail, http_response_code, ..Problem::of_job(message.clone()) });
         Some(self.wait_for(Awaited::Retry, format!("the job was not submitted: {message}"), left))
     }
 

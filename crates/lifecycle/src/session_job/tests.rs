@@ -380,6 +380,7 @@ impl Case {
                         job_id: submission.job_id.clone(),
                         generation: self.resource.metadata.generation.unwrap(),
                         message: message.to_owned(),
+                        http_response_code: Some(400),
                         may_arrive: if may_arrive {
                             Some(Arrival::again(submission.may_arrive, self.now, self.now))
                         } else {

@@ -42,6 +42,8 @@ pub struct FailedSubmission {
     pub generation: i64,
     /// The error as it was reported, and what to do.
     pub message: String,
+    /// The status with which Flink answered, if it did.
+    pub http_response_code: Option<u16>,
     /// Set if it, or an earlier attempt with this id, may still result in a job.
     pub may_arrive: Option<Arrival>,
     pub at: Timestamp,

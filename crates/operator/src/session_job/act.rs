@@ -54,6 +54,7 @@ impl Act<'_, FlinkSessionJob> {
         Err(Stopped::Submission(NotSubmitted {
             job_id: submission.job_id.clone(),
             message: format!("the session cluster `{name}` is being replaced"),
+            http_response_code: None,
             may_arrive: None,
         }))
     }

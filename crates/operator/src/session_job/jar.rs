@@ -80,6 +80,8 @@ pub(crate) struct NotSubmitted {
     pub(crate) job_id: String,
     /// Describes the error.
     pub(crate) message: String,
+    /// The status with which Flink answered, if it did.
+    pub(crate) http_response_code: Option<u16>,
     /// Set if a job may still come of this attempt, or of an earlier one.
     pub(crate) may_arrive: Option<Arrival>,
 }
@@ -87,13 +89,19 @@ pub(crate) struct NotSubmitted {
 /// A failed attempt, which Flink may carry out all the same.
 struct Failure {
     message: String,
+    http_response_code: Option<u16>,
     may_arrive: bool,
 }
 
 impl Failure {
     /// Returns the failure of an attempt that had no effect.
     fn refused(message: String) -> Self {
-        Self { message, may_arrive: false }
+        Self { message, http_response_code: None, may_arrive: false }
+    }
+
+    /// Adds the status with which Flink answered.
+    fn answered(self, error: &flink::Error) -> Self {
+        Self { http_response_code: error.http_response_code(), ..self }
     }
 }
 
@@ -110,9 +118,10 @@ pub(super) async fn submit(
     let (job_id, before) = (submission.job_id.clone(), submission.may_arrive);
     let began = Timestamp::now();
     let ended = upload_and_run(submission, flink, job, jars).await;
-    ended.map_err(|Failure { message, may_arrive }| NotSubmitted {
+    ended.map_err(|Failure { message, http_response_code, may_arrive }| NotSubmitted {
         job_id,
         message,
+        http_response_code,
         // An earlier attempt may still arrive, even if a later one is rejected.
         may_arrive: if may_arrive {
             Some(Arrival::again(before, began, Timestamp::now()))
@@ -128,7 +137,7 @@ async fn upload_and_run(
     job: Job<'_>,
     jars: &Jars,
 ) -> Result<(), Failure> {
-    let jar_id = upload(&submission, flink, job, jars).await.map_err(Failure::refused)?;
+    let jar_id = upload(&submission, flink, job, jars).await?;
     let answer = run(submission, flink, &jar_id).await;
     if let Err(error) = flink.delete_jar(&jar_id).await {
         tracing::warn!(jar_id, error = tell(&error), "uploaded jar not deleted");
@@ -141,12 +150,12 @@ async fn upload(
     flink: &Client,
     job: Job<'_>,
     jars: &Jars,
-) -> Result<String, String> {
+) -> Result<String, Failure> {
     let jar_id = match &submission.jar_uri {
         Some(uri) => {
             let fetched = fetch(uri, job, jars)
                 .await
-                .map_err(|error| format!("the jar cannot be fetched: {error}"))?;
+                .map_err(|error| Failure::refused(format!("the jar cannot be fetched: {error}")))?;
             let (path, size_bytes) = (fetched.path().to_owned(), fetched.size_bytes);
             let sha256 = fetched.sha256.clone();
             let file = KnownFile { path, size_bytes, sha256 };
@@ -154,7 +163,10 @@ async fn upload(
         }
         None => flink.upload_jar(DEFAULT_NAME, Bytes::from_static(&EMPTY_JAR)).await,
     };
-    jar_id.map_err(|error| format!("the jar cannot be uploaded: {}", tell(&error)))
+    jar_id.map_err(|error| {
+        let message = format!("the jar cannot be uploaded: {}", tell(&error));
+        Failure::refused(message).answered(&error)
+    })
 }
 
 async fn run(submission: Submission, flink: &Client, jar_id: &str) -> Result<(), Failure> {
@@ -180,7 +192,7 @@ async fn run(submission: Submission, flink: &Client, jar_id: &str) -> Result<(),
 const NOT_KNOWN: &str = "could not determine whether the job was submitted";
 
 fn failure(error: &flink::Error) -> Failure {
-    match error {
+    let failure = match error {
         // Without the request, which names another jar each time, so that the same rejection reads the same. If the
         // dispatcher did not answer `main()` in time, that is not a rejection.
         flink::Error::Refused { errors, .. } if !errors.is_empty() => {
@@ -188,13 +200,15 @@ fn failure(error: &flink::Error) -> Failure {
             let lines = lines.collect::<Vec<_>>().join(" -> ");
             let may_arrive = error.says(|line| line.contains("TimeoutException"));
             let what = if may_arrive { NOT_KNOWN } else { "the cluster refused the job" };
-            Failure { message: format!("{what}: {lines}"), may_arrive }
+            Failure { may_arrive, ..Failure::refused(format!("{what}: {lines}")) }
         }
         _ if error.effect() == Effect::Unknown => {
-            Failure { message: format!("{NOT_KNOWN}: {}", tell(error)), may_arrive: true }
+            let message = format!("{NOT_KNOWN}: {}", tell(error));
+            Failure { may_arrive: true, ..Failure::refused(message) }
         }
         _ => Failure::refused(format!("the cluster refused the job: {}", tell(error))),
-    }
+    };
+    failure.answered(error)
 }
 
 /// Turns the name of a jar into one that Flink accepts.
@@ -234,6 +248,8 @@ mod tests {
         ] {
             let failure = failure(&error);
             assert_eq!(failure.may_arrive, may_arrive, "{error}");
+            let is_of_flink = matches!(error, flink::Error::Refused { .. });
+            assert_eq!(failure.http_response_code.is_some(), is_of_flink, "{error}");
             assert_eq!(failure.message.starts_with(NOT_KNOWN), may_arrive, "{}", failure.message);
         }
     }

@@ -111,6 +111,14 @@ fn s03_a_submission_that_fails_is_told_and_made_again_with_the_same_id() {
 }
 
 #[test]
+fn the_status_with_which_flink_refuses_a_job_is_told() {
+    let mut case = case("stateless");
+    case.fail_to_submit("refused");
+    let error = case.plan().status.error.unwrap();
+    assert!(error.contains(r#""httpResponseCode":400"#), "{error}");
+}
+
+#[test]
 fn submissions_that_keep_failing_are_made_less_and_less_often() {
     let mut case = case("stateless");
     case.fail_to_submit("refused");

@@ -549,6 +549,7 @@ impl Sim {
             job_id: submission.job_id.clone(),
             generation: self.resource.metadata.generation.unwrap(),
             message: "refused".to_owned(),
+            http_response_code: Some(400),
             may_arrive,
             at: self.operator_now(),
             attempts: 1,
