@@ -473,6 +473,7 @@ impl Release<'_> {
         let mut variables = vec![
             from("OPERATOR_NAMESPACE", "metadata.namespace"),
             from("POD_NAME", "metadata.name"),
+            // For values of `operatorPod.env`, such as `http://$(HOST_IP):4317`, as in Java's chart.
             from("HOST_IP", "status.hostIP"),
             from("POD_IP", "status.podIP"),
             json!({"name": "OPERATOR_NAME", "value": self.name()}),
