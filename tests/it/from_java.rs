@@ -3,7 +3,7 @@
 //!
 //! Not checked: the classes of reporters, which the tests of reporters cover, and names that users choose.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
@@ -208,6 +208,64 @@ fn reasons_of_events_and_variables_are_the_programs() {
         for Row { name, .. } in list(name).iter().filter(|row| row.state == "works") {
             assert!(is_quoted_in(&sources, name), "{name} is in no source");
         }
+    }
+}
+
+/// Reasons of events that the sources state where an event, or a problem that is reported by one, is made.
+fn stated_reasons() -> BTreeSet<String> {
+    let crates = ["api", "lifecycle", "operator", "blue-green", "autoscaler"];
+    let crates = crates.map(|it| format!("crates/{it}/src/"));
+    let is_program =
+        |file: &str| crates.iter().any(|it| file.starts_with(it)) && !file.contains("/tests");
+    let texts: Vec<String> = texts_below("crates")
+        .into_iter()
+        .filter(|(file, _)| is_program(file.to_str().unwrap()))
+        .map(|(_, text)| text)
+        .collect();
+    let all = texts.concat();
+    let named = Regex::new("const ([A-Z_]+): &str = \"(\\w+)\"").unwrap();
+    let named: BTreeMap<&str, &str> = named
+        .captures_iter(&all)
+        .map(|it| it.extract().1)
+        .map(|[name, text]| (name, text))
+        .collect();
+    let made = Regex::new(
+        "(?:Event::(?:normal|warning)\\(|Problem::upgrade\\(|Problem::new\\(\\s*[^,\"]+,\
+         |self\\.(?:tell|warn|complain|refuse)\\(|\\breason:)\\s*(?:\"([A-Z]\\w+)\"|(?:\\w+::)*([A-Z_]{2,}))[,\\s]\
+         |Self::new\\(\\s*\"([A-Z]\\w+)\", message",
+    )
+    .unwrap();
+    let text = |it: regex::Captures<'_>| {
+        let stated = it.iter().skip(1).flatten().next().unwrap().as_str().to_owned();
+        named.get(&*stated).map_or(stated, |text| (*text).to_owned())
+    };
+    made.captures_iter(&all).map(text).collect()
+}
+
+#[test]
+fn reasons_of_events_that_java_does_not_have_are_told() {
+    let page = fs::read_to_string(path(PAGE)).unwrap();
+    let events = page.split_once("<!-- end of events -->").unwrap().1;
+    let only_here = events.split_once("\n###").unwrap().0;
+    let only_here: BTreeSet<&str> = code(only_here).collect();
+    let rows = list("events");
+    let of_java: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    let stated = stated_reasons();
+    for reason in &only_here {
+        // Which of the two it is depends on the turn.
+        let is_event = ["UpgradesPaused", "WaitsForTurn"].contains(reason);
+        assert!(is_event || stated.contains(*reason), "there is no event {reason}");
+        assert!(!of_java.contains(reason), "{reason} is one of Java's");
+    }
+    // Each way of stating one is found: an event, a constant, the autoscaler's, a problem, and one of
+    // blue/green deployments.
+    for reason in ["HotUpgradeSkipped", "StillWaiting", "PreflightFailed", "RolledBack", "Cleanup"]
+    {
+        assert!(stated.contains(reason), "{reason}: {stated:?}");
+    }
+    for reason in &stated {
+        let is_told = of_java.contains(&**reason) || only_here.contains(&**reason);
+        assert!(is_told, "{PAGE} does not name the event {reason}");
     }
 }
 
