@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use api::blue_green::FlinkBlueGreenDeployment;
 use autoscaler::state::{self, Stored};
 use autoscaler::topology::VertexId;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use operator::run::Watch;
 use serde_json::{Value, json};
 use testing::scene::{JOB_ID, Scene};
@@ -151,6 +154,66 @@ async fn the_other_colour_goes_on_with_what_the_one_that_serves_has() {
     let scaling = operating.cluster.object("configmaps", "shop", "autoscaler-trial-green").unwrap();
     let kind = &scaling["metadata"]["ownerReferences"][0]["kind"];
     assert_eq!(kind, "FlinkBlueGreenDeployment", "until the child stores it");
+    operating.stop().await;
+}
+
+/// Exposes the web UI of the parent at this host.
+fn expose(served: &mut Served) {
+    served.resource["spec"]["ingress"] = json!({"template": "{{name}}.example.com"});
+    let recorded = json!({"spec": served.resource["spec"]}).to_string();
+    served.resource["status"]["lastReconciledSpec"] = json!(recorded);
+}
+
+const GATEWAY: &str = "kubernetes.operator.ingress.gateway: infra/web\n";
+
+fn route(cluster: &FakeCluster) -> Option<Value> {
+    cluster.object("httproutes", "shop", "trial")
+}
+
+#[tokio::test]
+async fn a_route_of_the_parent_leads_to_the_colour_that_serves() {
+    let operating = Operating::start(FakeFlink::start().await);
+    operating.configure(GATEWAY);
+    serve(&operating, expose);
+    let made = operating.until("a route is made", route).await;
+    assert_eq!(made["spec"]["hostnames"], json!(["trial.example.com"]));
+    assert_eq!(made["spec"]["parentRefs"], json!([{"name": "web", "namespace": "infra"}]));
+    assert_eq!(made["spec"]["rules"][0]["backendRefs"][0]["name"], "trial-blue-rest");
+    let owner = &made["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["kind"], "FlinkBlueGreenDeployment");
+    let ingress = |cluster: &FakeCluster| cluster.object("ingresses", "shop", "trial");
+    assert_eq!(ingress(&operating.cluster), None);
+
+    // Without the Gateway an Ingress takes its place.
+    operating.configure("");
+    let parents: Api<FlinkBlueGreenDeployment> =
+        Api::namespaced(operating.cluster.client(), "shop");
+    let edit = json!({"spec": {"ingress": {"template": "other.example.com"}}});
+    parents.patch("trial", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+    let made = operating.until("an Ingress is made", ingress).await;
+    assert_eq!(made["spec"]["rules"][0]["host"], "other.example.com");
+    let is_gone = |cluster: &FakeCluster| route(cluster).is_none().then_some(());
+    operating.until("the route goes", is_gone).await;
+    operating.stop().await;
+}
+
+#[tokio::test]
+async fn a_route_of_somebody_else_is_left_as_it_is() {
+    let operating = Operating::start(FakeFlink::start().await);
+    operating.configure(GATEWAY);
+    let theirs = json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+        "metadata": {"name": "trial", "namespace": "shop"}, "spec": {"hostnames": ["theirs"]}});
+    operating.cluster.insert(theirs);
+    serve(&operating, expose);
+    let told = |cluster: &FakeCluster| {
+        let status = stored(cluster, "trial")?["status"].clone();
+        let conditions = status["conditions"].as_array()?.clone();
+        let refused = conditions.into_iter().find(|it| it["reason"] == "IngressRefused")?;
+        Some(refused["message"].as_str()?.to_owned())
+    };
+    let message = operating.until("it is told", told).await;
+    assert!(message.contains("HTTPRoute `trial` is somebody else's"), "{message}");
+    assert_eq!(route(&operating.cluster).unwrap()["spec"]["hostnames"], json!(["theirs"]));
     operating.stop().await;
 }
 
