@@ -64,6 +64,9 @@ async fn the_values_of_the_newest_revision_are_printed_and_what_differs_is_told(
         "value `webhook.failurePolicy`: \"Fail\" is the default",
         "value `jvmArgs.operator` has no effect: there is no JVM",
         "value `notes` is left out",
+        "not kept: the Deployment, its container and the label `app.kubernetes.io/name`",
+        "not kept: leader election is on",
+        "not kept: `operatorHealth.livenessProbe`",
         "helm uninstall flink -n streams",
     ] {
         assert!(ran.error.contains(told), "{told}: {}", ran.error);

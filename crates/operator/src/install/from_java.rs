@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::merge::{defaults, merge, typed};
+use super::objects::{LEADER_ELECTION, LEASE_NAME, NAME, values_of};
 use super::values::is_of_java;
 use super::without_effect::{WithoutEffect, has_content, has_no_effect, without_effect};
 
@@ -76,6 +77,8 @@ pub struct Converted {
     pub without_effect: Vec<WithoutEffect>,
     /// Paths of values that do not exist here.
     pub unknown: Vec<String>,
+    /// What differs from the release whatever the values are, or only stays with a value that is named.
+    pub not_kept: Vec<String>,
 }
 
 /// A default that differs.
@@ -103,6 +106,7 @@ pub fn convert(release: &Release) -> Converted {
     if effective.get("webhook").is_some_and(|webhook| webhook["create"] == true) {
         effective["webhook"]["failurePolicy"] = json!("Fail");
     }
+    converted.not_kept = not_kept(&effective, &given);
     let java = Value::Object(effective);
     let here = Value::Object(defaults());
     if let Some(Value::Object(values)) =
@@ -116,6 +120,53 @@ pub fn convert(release: &Release) -> Converted {
         converted.values.insert("jobNamespaces".to_owned(), json!([release.namespace]));
     }
     converted
+}
+
+/// Returns how names, leader election and probes of the operator differ.
+fn not_kept(java: &Map<String, Value>, given: &Map<String, Value>) -> Vec<String> {
+    let mut all = Vec::new();
+    let text = |name: &str| java.get(name).and_then(Value::as_str).unwrap_or_default();
+    // In Java's chart the container has the name of the chart, whatever the values are.
+    all.push(match text("nameOverride") {
+        CHART => format!("the label `helm.sh/chart` is that of `{NAME}`"),
+        "" => format!(
+            "the Deployment, its container and the label `app.kubernetes.io/name` are `{NAME}`, in \
+             the Java operator's chart `{CHART}`: `nameOverride: {CHART}` keeps it, except in the \
+             label `helm.sh/chart`"
+        ),
+        other => format!(
+            "the container is `{other}`, in the Java operator's chart `{CHART}`; the label \
+             `helm.sh/chart` is that of `{NAME}`"
+        ),
+    });
+    let configuration = java.get("defaultConfiguration").and_then(Value::as_object);
+    let mut files = configuration.into_iter().flat_map(Map::values).filter_map(Value::as_str);
+    let is_elected = files.any(|text| {
+        let is_on = values_of(text, LEADER_ELECTION).any(|value| value.trim() == "true");
+        is_on && values_of(text, LEASE_NAME).next().is_some()
+    });
+    if !is_elected {
+        all.push(
+            "leader election is on, even for one replica, and off in this release of the Java \
+             operator: the operator also needs a Lease, which is named after it"
+                .to_owned(),
+        );
+    }
+    let here = json!(defaults());
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let of = |health: Option<&Value>| health.and_then(|it| it.get(probe)).cloned();
+        let java = of(java.get("operatorHealth"));
+        let here = of(here.get("operatorHealth"));
+        if of(given.get("operatorHealth")).is_none() && java != here {
+            let shown = |it: Option<Value>| it.map_or("none".to_owned(), |it| it.to_string());
+            let (java, here) = (shown(java), shown(here));
+            all.push(format!(
+                "`operatorHealth.{probe}` is {here}, in the Java operator's chart {java}: nothing \
+                 warms up here; set it to keep it"
+            ));
+        }
+    }
+    all
 }
 
 /// Removes `config.yaml` if `flink-conf.yaml` was in force.

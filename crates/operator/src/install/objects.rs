@@ -25,8 +25,8 @@ const WATCHED_NAMESPACES: &str = "kubernetes.operator.watched.namespaces";
 const DYNAMIC_NAMESPACES: &str = "kubernetes.operator.dynamic.namespaces.enabled";
 const PROBE_PORT: &str = "kubernetes.operator.health.probe.port";
 const PROBE_PORT_DEFAULT: i32 = 8085;
-const LEADER_ELECTION: &str = "kubernetes.operator.leader-election.enabled";
-const LEASE_NAME: &str = "kubernetes.operator.leader-election.lease-name";
+pub(super) const LEADER_ELECTION: &str = "kubernetes.operator.leader-election.enabled";
+pub(super) const LEASE_NAME: &str = "kubernetes.operator.leader-election.lease-name";
 /// Names of the ports for probes and metrics.
 const HEALTH: &str = "health";
 const METRICS: &str = "metrics";
@@ -507,7 +507,7 @@ fn names(text: &str, option: &str) -> bool {
 }
 
 /// Returns what follows this option, as one key, in the lines that have it.
-fn values_of<'t>(text: &'t str, option: &'t str) -> impl Iterator<Item = &'t str> {
+pub(super) fn values_of<'t>(text: &'t str, option: &'t str) -> impl Iterator<Item = &'t str> {
     let value = move |line: &'t str| {
         let after = line.trim_start().strip_prefix(option)?;
         after.trim_start().strip_prefix(':')

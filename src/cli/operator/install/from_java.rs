@@ -68,13 +68,16 @@ pub(super) async fn run(
 }
 
 fn tell(converted: &Converted, release: &Release, printer: &Printer) {
-    let Converted { values: _, defaults, without_effect, unknown } = converted;
+    let Converted { values: _, defaults, without_effect, unknown, not_kept } = converted;
     for Different { path, java, here } in defaults {
         let is_text = java.as_str().is_some_and(|text| text.contains('\n'));
         let same = if is_text { " the printed value is".to_owned() } else { format!(" {java} is") };
         printer.note(format_args!(
             "value `{path}`:{same} the default of the Java operator's chart and is kept; the default here is {here}"
         ));
+    }
+    for difference in not_kept {
+        printer.note(format_args!("not kept: {difference}"));
     }
     for value in without_effect {
         printer.warning(value);

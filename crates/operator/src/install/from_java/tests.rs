@@ -47,6 +47,29 @@ fn what_the_java_operators_chart_does_by_itself_is_taken_over() {
 }
 
 #[test]
+fn what_no_value_keeps_by_itself_is_told() {
+    let told = |config: &str| convert(&release(config)).not_kept.join("\n");
+    expect![[r#"
+        the Deployment, its container and the label `app.kubernetes.io/name` are `kubectl-flink-operator`, in the Java operator's chart `flink-kubernetes-operator`: `nameOverride: flink-kubernetes-operator` keeps it, except in the label `helm.sh/chart`
+        leader election is on, even for one replica, and off in this release of the Java operator: the operator also needs a Lease, which is named after it
+        `operatorHealth.livenessProbe` is {"periodSeconds":10}, in the Java operator's chart {"periodSeconds":10,"initialDelaySeconds":30}: nothing warms up here; set it to keep it
+        `operatorHealth.readinessProbe` is {"periodSeconds":5}, in the Java operator's chart none: nothing warms up here; set it to keep it
+        `operatorHealth.startupProbe` is {"periodSeconds":2,"failureThreshold":60}, in the Java operator's chart {"failureThreshold":30,"periodSeconds":10}: nothing warms up here; set it to keep it"#]].assert_eq(&told("{}"));
+    let kept = told(
+        "nameOverride: flink-kubernetes-operator\n\
+         operatorHealth: {livenessProbe: {periodSeconds: 10, initialDelaySeconds: 30}}\n\
+         defaultConfiguration:\n  flink-conf.yaml: |\n    \
+         kubernetes.operator.leader-election.enabled: true\n    \
+         kubernetes.operator.leader-election.lease-name: ours\n",
+    );
+    expect![[r#"
+        the label `helm.sh/chart` is that of `kubectl-flink-operator`
+        `operatorHealth.readinessProbe` is {"periodSeconds":5}, in the Java operator's chart none: nothing warms up here; set it to keep it
+        `operatorHealth.startupProbe` is {"periodSeconds":2,"failureThreshold":60}, in the Java operator's chart {"failureThreshold":30,"periodSeconds":10}: nothing warms up here; set it to keep it"#]].assert_eq(&kept);
+    assert!(told("nameOverride: streams\n").contains("the container is `streams`"));
+}
+
+#[test]
 fn all_that_somebody_gave_is_taken_over_or_named() {
     let converted = convert(&release(ALL));
     expect![[r#"
