@@ -334,6 +334,14 @@ pub struct DryRun {
     pub dry_run: DryRunMode,
 }
 
+/// `--yes`, where a command changes something: scripts may give it to each of them, whether it asks or not.
+#[derive(Args, Clone, Copy, Default)]
+pub struct Yes {
+    /// Do not ask; a loss of state still needs the flag that accepts it
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
 /// How far a change goes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub enum DryRunMode {
@@ -375,6 +383,8 @@ pub struct ChangeFlags {
     pub wait: Wait,
     #[command(flatten)]
     pub dry_run: DryRun,
+    #[command(flatten)]
+    pub yes: Yes,
     #[command(flatten)]
     pub output: Output<ObjectFormat>,
     /// The operator carries out what is written without trying it first, see [`Untried`].

@@ -57,7 +57,7 @@ pub async fn finish(
     flags: ChangeFlags,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let ChangeFlags { wait, dry_run, output: Output { output }, untried } = flags;
+    let ChangeFlags { wait, dry_run, yes: _, output: Output { output }, untried } = flags;
     let DryRun { dry_run } = dry_run;
     report(&written, verb, dry_run, output, printer)?;
     if untried && dry_run == DryRunMode::None {

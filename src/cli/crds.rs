@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use super::args::{DryRun, DryRunMode, Global, ObjectFormat, Output, duration};
+use super::args::{DryRun, DryRunMode, Global, ObjectFormat, Output, Yes, duration};
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{change, equivalent};
@@ -25,6 +25,8 @@ pub struct CrdsArgs {
     apply: bool,
     #[command(flatten)]
     dry_run: DryRun,
+    #[command(flatten)]
+    yes: Yes,
     /// How long to wait with --apply
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1m")]
     timeout: Duration,
@@ -34,7 +36,8 @@ pub struct CrdsArgs {
 
 /// Prints or applies the definitions.
 pub async fn run(args: CrdsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let CrdsArgs { apply, dry_run: DryRun { dry_run }, timeout, output: Output { output } } = args;
+    let CrdsArgs { apply, dry_run: DryRun { dry_run }, yes: _, timeout, output } = args;
+    let Output { output } = output;
     if apply {
         return put(global, printer, dry_run, timeout).await;
     }

@@ -5,7 +5,7 @@
 use clap::Args;
 use serde_json::json;
 
-use super::args::{DryRun, DryRunMode, Global, ObjectFormat, Output};
+use super::args::{DryRun, DryRunMode, Global, ObjectFormat, Output, Yes};
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
 use super::printer::Printer;
@@ -25,6 +25,8 @@ struct Target {
     name: String,
     #[command(flatten)]
     dry_run: DryRun,
+    #[command(flatten)]
+    yes: Yes,
     #[command(flatten)]
     output: Output<ObjectFormat>,
 }
@@ -79,7 +81,7 @@ pub async fn abort(args: AbortArgs, global: &Global, printer: &Printer) -> anyho
 }
 
 async fn run(target: Target, wish: Wish, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let Target { name, dry_run: DryRun { dry_run }, output: Output { output } } = target;
+    let Target { name, dry_run: DryRun { dry_run }, yes: _, output: Output { output } } = target;
     let name = deployment::plain(&name).to_owned();
     let connection = global.connect().await?;
     let (client, namespace) = (&connection.client, connection.namespace.as_str());

@@ -37,9 +37,6 @@ pub struct RollbackArgs {
     /// Revision to return to, see `history`; default: the newest that differs from the current spec
     #[arg(long, value_name = "NUMBER", add = complete::revisions())]
     to_revision: Option<i64>,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
     #[command(flatten)]
     untried: Untried,
     #[command(flatten)]
@@ -48,9 +45,9 @@ pub struct RollbackArgs {
 
 /// Shows the difference, asks, and writes the old spec.
 pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let RollbackArgs { name, to_revision, yes, untried, flags } = args;
+    let RollbackArgs { name, to_revision, untried, flags } = args;
     let flags = flags.or_untried(untried);
-    let dry_run = flags.dry_run.dry_run;
+    let (dry_run, yes) = (flags.dry_run.dry_run, flags.yes.yes);
     let connection = global.connect().await?;
     let present = deployment::fetch_to_change(&connection, &name).await?;
     if let Some(expected) = &global.expected {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::args::{Global, Output, duration};
+use super::args::{Global, Output, Yes, duration};
 use super::failure::Failure;
 use super::printer::{GREEN, Printer, RED, ValueFormat, YELLOW, styled};
 use super::table;
@@ -83,6 +83,8 @@ struct UpArgs {
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration)]
     timeout: Duration,
     #[command(flatten)]
+    _yes: Yes,
+    #[command(flatten)]
     output: Output<ValueFormat>,
 }
 
@@ -97,6 +99,8 @@ struct DownArgs {
     /// Remove all sandboxes
     #[arg(long, conflicts_with = "name")]
     all: bool,
+    #[command(flatten)]
+    _yes: Yes,
 }
 
 #[derive(Args)]
@@ -122,6 +126,8 @@ struct LoadImageArgs {
     archive: PathBuf,
     #[command(flatten)]
     name: Name,
+    #[command(flatten)]
+    _yes: Yes,
 }
 
 #[derive(Args)]
@@ -156,6 +162,8 @@ struct FlinkImageArgs {
     /// Install missing Debian packages with apt-get
     #[arg(long)]
     install: bool,
+    #[command(flatten)]
+    _yes: Yes,
     #[command(flatten)]
     output: Output<ValueFormat>,
 }

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::args::{FlinkAccess, Global, Output, duration};
+use super::args::{FlinkAccess, Global, Output, Yes, duration};
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
@@ -97,6 +97,8 @@ pub struct SavepointArgs {
     #[command(flatten)]
     access: FlinkAccess,
     #[command(flatten)]
+    yes: Yes,
+    #[command(flatten)]
     output: Output<ValueFormat>,
 }
 
@@ -130,6 +132,7 @@ pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> any
         direct,
         timeout,
         access,
+        yes: _,
         output: Output { output },
     } = args;
     let Some(name) = name else {

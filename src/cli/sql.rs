@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use super::args::{DryRun, DryRunMode, Global, duration};
+use super::args::{DryRun, DryRunMode, Global, Yes, duration};
 use super::connection::Connection;
 use super::deployment::{self, Deployment};
 use super::failure::Failure;
@@ -88,6 +88,8 @@ pub struct SqlArgs {
     verbose: bool,
     #[command(flatten)]
     dry_run: DryRun,
+    #[command(flatten)]
+    _yes: Yes,
 }
 
 /// Where statements come from.

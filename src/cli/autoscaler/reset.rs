@@ -22,17 +22,14 @@ pub(super) struct ResetArgs {
     /// The FlinkDeployment, or sessionjob/NAME
     #[arg(add = complete::deployments())]
     name: String,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
     #[command(flatten)]
     flags: ChangeFlags,
 }
 
 /// Explains the consequences, asks for confirmation, and writes the nonce.
 pub(super) async fn run(args: ResetArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    let ResetArgs { name, yes, flags } = args;
-    let dry_run = flags.dry_run.dry_run;
+    let ResetArgs { name, flags } = args;
+    let (dry_run, yes) = (flags.dry_run.dry_run, flags.yes.yes);
     let connection = global.connect().await?;
     let job = stored::fetch(&connection, &name).await?;
     let name = job.resource.shown_name();

@@ -13,6 +13,7 @@ async fn printed(
     let args = CrdsArgs {
         apply,
         dry_run: DryRun { dry_run },
+        yes: Yes::default(),
         timeout: Duration::from_secs(1),
         output: Output { output },
     };

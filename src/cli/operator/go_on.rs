@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::cli::args::{DryRun, DryRunMode, Global, duration};
+use crate::cli::args::{DryRun, DryRunMode, Global, Yes, duration};
 use crate::cli::change;
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
@@ -41,6 +41,8 @@ pub(super) struct ContinueArgs {
     timeout: Duration,
     #[command(flatten)]
     dry_run: DryRun,
+    #[command(flatten)]
+    yes: Yes,
 }
 
 /// Annotates a waiting resource of each namespace, and waits until the operator has reacted.
@@ -49,7 +51,7 @@ pub(super) async fn run(
     global: &Global,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let ContinueArgs { timeout, dry_run: DryRun { dry_run } } = args;
+    let ContinueArgs { timeout, dry_run: DryRun { dry_run }, yes: _ } = args;
     let connection = global.connect().await?;
     let scope = connection.scope(global.namespace.is_none());
     let rows = list::rows(&connection, scope, None).await?;
