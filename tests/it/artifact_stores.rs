@@ -127,7 +127,7 @@ async fn a_jar_comes_from_hdfs() {
     assert_eq!(reason("/jobs", &[]).await, "ArtifactInvalid");
     let small = [("kubernetes.operator.user.artifacts.max-size", "1 kb")];
     assert_eq!(reason("/jobs/job.jar", &small).await, "ArtifactTooLarge");
-    let hasty = [("kubernetes.operator.user.artifacts.timeout", "3 s")];
+    let hasty = [("kubernetes.operator.user.artifacts.http.total-timeout", "3 s")];
     let wrong = fetch_with("hdfs://127.0.0.1:1/jobs/job.jar", &hasty).await.unwrap_err();
     assert!(wrong.is_transient(), "{wrong}");
 }

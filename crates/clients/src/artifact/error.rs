@@ -41,7 +41,7 @@ pub enum Error {
     Interrupted { uri: String, problem: String },
     #[error(
         "jar `{uri}` was not fetched within {within:?}; `{}` sets the limit",
-        options::USER_ARTIFACTS_TIMEOUT.key()
+        options::USER_ARTIFACTS_HTTP_TOTAL_TIMEOUT.key()
     )]
     TimedOut { uri: String, within: Duration },
     /// Other transfers had to end first.

@@ -3,8 +3,6 @@
 //! Redirects are followed by hand, because a user may have chosen each new address: the scheme must be allowed, the
 //! host's addresses are checked, and what the user sends is sent only to the first host.
 
-use std::time::Duration;
-
 use futures::TryStreamExt;
 use http::header::{ETAG, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION};
 use reqwest::{Client, Response, StatusCode, redirect};
@@ -19,10 +17,6 @@ use config::options;
 
 /// Maximum number of redirects; browsers and curl allow at least as many.
 const REDIRECTS_MAX: usize = 10;
-/// Maximum time to connect.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum silence in a transfer.
-pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn open(request: &Request, validator: Option<&str>) -> Result<Opened, Error> {
     open_with(request, validator, &Guard::of(request)).await
@@ -76,8 +70,8 @@ pub(super) async fn client(url: &Url, request: &Request, guard: &Guard) -> Resul
     let addresses = guard.resolve(url, request).await?;
     let mut builder = Client::builder()
         .redirect(redirect::Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .read_timeout(READ_TIMEOUT)
+        .connect_timeout(request.limits.silence_max)
+        .read_timeout(request.limits.silence_max)
         .no_gzip()
         .user_agent(concat!("kubectl-flink/", env!("CARGO_PKG_VERSION")));
     if let Some(addresses) = addresses {

@@ -16,7 +16,6 @@ use object_store::{BackoffConfig, ClientOptions, GetOptions, ObjectStore, RetryC
 use url::Url;
 
 use super::error::{Error, innermost};
-use super::http::{CONNECT_TIMEOUT, READ_TIMEOUT};
 use super::request::Request;
 use super::source::Source;
 use super::uri::Scheme;
@@ -113,11 +112,11 @@ fn retries() -> RetryConfig {
 }
 
 /// Returns the limits of connections; the request limits the time of the whole transfer.
-fn client_options(is_http_allowed: bool) -> ClientOptions {
+fn client_options(request: &Request, is_http_allowed: bool) -> ClientOptions {
     ClientOptions::new()
         .with_allow_http(is_http_allowed)
-        .with_connect_timeout(CONNECT_TIMEOUT)
-        .with_read_timeout(READ_TIMEOUT)
+        .with_connect_timeout(request.limits.silence_max)
+        .with_read_timeout(request.limits.silence_max)
         .with_timeout_disabled()
 }
 

@@ -49,6 +49,8 @@ pub struct Limits {
     pub size_max: MemorySize,
     /// From the beginning to the last byte.
     pub time_max: Duration,
+    /// To connect over http, and between two parts of an answer.
+    pub silence_max: Duration,
     /// Size of all cached jars; 0 disables the cache.
     pub cache_max: MemorySize,
 }
@@ -108,7 +110,8 @@ impl Request {
             checksum: checksum.as_deref().map(Checksum::parse).transpose()?,
             limits: Limits {
                 size_max: operator.get(&options::USER_ARTIFACTS_MAX_SIZE)?,
-                time_max: operator.get(&options::USER_ARTIFACTS_TIMEOUT)?,
+                time_max: operator.get(&options::USER_ARTIFACTS_HTTP_TOTAL_TIMEOUT)?,
+                silence_max: operator.get(&options::USER_ARTIFACTS_HTTP_SOCKET_TIMEOUT)?,
                 cache_max: operator.get(&options::USER_ARTIFACTS_CACHE_SIZE)?,
             },
             directory: folder::of(operator)?,

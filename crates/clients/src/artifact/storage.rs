@@ -27,6 +27,8 @@ const PAGE_SIZE: usize = 1000;
 const READ_BYTES_MAX: u64 = 64 << 20;
 /// Maximum time of one listing, one file or one removal.
 const TIME_MAX: Duration = Duration::from_mins(5);
+/// To connect, and between two parts of an answer.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Schemes that Flink writes to and that are accessible from outside of its pods.
 const SCHEMES: [&str; 11] =
     ["s3", "s3a", "s3n", "s3p", "gs", "abfs", "abfss", "wasb", "wasbs", "hdfs", "viewfs"];
@@ -249,6 +251,7 @@ fn request(uri: &str, operator: &FlinkConfig, job: &FlinkConfig) -> Request {
         limits: Limits {
             size_max: MemorySize::from_mebibytes(READ_BYTES_MAX >> 20),
             time_max: TIME_MAX,
+            silence_max: SILENCE_MAX,
             cache_max: MemorySize::from_mebibytes(0),
         },
         directory: PathBuf::new(),

@@ -25,9 +25,13 @@ options! {
     /// Maximum size of a fetched jar.
     Live USER_ARTIFACTS_MAX_SIZE: MemorySize =
         "kubernetes.operator.user.artifacts.max-size" or "1 gb";
-    /// Timeout for fetching a jar, from the first connection to the last byte.
-    Live USER_ARTIFACTS_TIMEOUT: Duration =
-        "kubernetes.operator.user.artifacts.timeout" or "10 min";
+    /// Timeout for fetching a jar, whatever the scheme, from the first connection to the last byte.
+    Live USER_ARTIFACTS_HTTP_TOTAL_TIMEOUT: Duration =
+        "kubernetes.operator.user.artifacts.http.total-timeout" or "5 min"
+        formerly ["kubernetes.operator.user.artifacts.timeout"];
+    /// Timeout for connecting to the host of a jar, and for each silence of it.
+    Live USER_ARTIFACTS_HTTP_SOCKET_TIMEOUT: Duration =
+        "kubernetes.operator.user.artifacts.http.socket-timeout" or "30 s";
     /// Disk space for caching fetched jars, so that unchanged ones are not sent again; 0 disables
     /// the cache.
     Live USER_ARTIFACTS_CACHE_SIZE: MemorySize =

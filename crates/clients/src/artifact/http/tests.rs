@@ -118,9 +118,13 @@ async fn size_and_time_are_bounded() {
     let uri = |path: &str| format!("http://127.0.0.1:{port}/{path}");
     assert_eq!(reason_of(&uri("endless"), &[("max-size", "64 kb")]).await, "ArtifactTooLarge");
     assert_eq!(reason_of(&uri("large"), &[("max-size", "1 kb")]).await, "ArtifactTooLarge");
-    let error = fetch_with(&uri("silent"), &[("timeout", "300 ms")]).await.unwrap_err();
-    assert_eq!(error.reason(), "ArtifactTimedOut");
-    assert!(error.to_string().contains("user.artifacts.timeout"), "{error}");
+    for key in ["http.total-timeout", "timeout"] {
+        let error = fetch_with(&uri("silent"), &[(key, "300 ms")]).await.unwrap_err();
+        assert_eq!(error.reason(), "ArtifactTimedOut");
+        assert!(error.to_string().contains("artifacts.http.total-timeout"), "{error}");
+    }
+    let impatient = [("http.socket-timeout", "300 ms")];
+    assert_eq!(reason_of(&uri("silent"), &impatient).await, "ArtifactInterrupted");
 }
 
 #[tokio::test]

@@ -165,10 +165,12 @@ fn at_endpoint(
 ) -> Result<MicrosoftAzureBuilder, Error> {
     let Some(endpoint) = config.get_text(ENDPOINT) else {
         let endpoint = format!("https://{}.blob.{}", place.account, place.cloud);
-        return Ok(builder.with_endpoint(endpoint).with_client_options(client_options(false)));
+        return Ok(builder
+            .with_endpoint(endpoint)
+            .with_client_options(client_options(request, false)));
     };
     let endpoint = endpoint_url(request, endpoint, true)?;
     Ok(builder
         .with_endpoint(endpoint.as_str().trim_end_matches('/').to_owned())
-        .with_client_options(client_options(endpoint.scheme() == "http")))
+        .with_client_options(client_options(request, endpoint.scheme() == "http")))
 }

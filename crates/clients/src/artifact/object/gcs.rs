@@ -61,9 +61,9 @@ pub(super) fn store(url: &Url, request: &Request) -> Result<Arc<GoogleCloudStora
             let endpoint = endpoint_url(request, endpoint, true)?;
             builder
                 .with_base_url(endpoint.as_str().trim_end_matches('/'))
-                .with_client_options(client_options(endpoint.scheme() == "http"))
+                .with_client_options(client_options(request, endpoint.scheme() == "http"))
         }
-        None => builder.with_client_options(client_options(false)),
+        None => builder.with_client_options(client_options(request, false)),
     };
     let store = builder.build();
     Ok(Arc::new(

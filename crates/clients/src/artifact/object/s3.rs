@@ -61,7 +61,7 @@ pub(super) fn store(url: &Url, request: &Request) -> Result<Arc<AmazonS3>, Error
     }
     builder = match settings.get(NAMES.endpoint) {
         Some(endpoint) => at_endpoint(builder, endpoint, bucket, &settings, request)?,
-        None => builder.with_client_options(client_options(false)),
+        None => builder.with_client_options(client_options(request, false)),
     };
     let store = builder.build();
     Ok(Arc::new(
@@ -93,5 +93,5 @@ fn at_endpoint(
     Ok(builder
         .with_endpoint(endpoint.as_str().trim_end_matches('/'))
         .with_virtual_hosted_style_request(is_by_host)
-        .with_client_options(client_options(endpoint.scheme() == "http")))
+        .with_client_options(client_options(request, endpoint.scheme() == "http")))
 }
