@@ -68,6 +68,17 @@ impl Operating {
         Self::start_with(&all, cluster, flink, Metrics::default(), with)
     }
 
+    /// Starts with this operator configuration.
+    pub(crate) fn start_configured(flink: FakeFlink, text: &str) -> Self {
+        let config = OperatorConfig::new(config::file::parse_flink_conf(text));
+        let (cluster, all) = (FakeCluster::new(), Watch::AllNamespaces);
+        let with = |context: Context| {
+            context.live.replace(config);
+            context
+        };
+        Self::start_with(&all, cluster, flink, Metrics::default(), with)
+    }
+
     /// Starts with validators.
     pub(crate) fn start_judged(
         watch: &Watch,

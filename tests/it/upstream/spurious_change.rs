@@ -71,6 +71,22 @@ fn flink_36890_a_change_that_asks_for_nothing_is_noted_as_seen() {
     }
 }
 
+/// A program may set options, and Flink tells them. The spec alone says how its job is managed.
+#[tokio::test]
+async fn flink_40696_what_a_running_job_says_of_its_configuration_is_not_asked_for() {
+    let mut operating = Operating::start(FakeFlink::start().await);
+    operating.run(&Scene::running("last-state").option("execution.checkpointing.interval", "10 s"));
+    for passes in 1..=3 {
+        let looks = || operating.flink.requests("GET /jobs/overview").len();
+        operating.until("the job is looked at", |_| (looks() >= passes).then_some(())).await;
+        operating = operating.restart().await;
+    }
+    let asked = operating.flink.requests("/config");
+    let of_job = |line: &&String| !line.ends_with("/checkpoints/config");
+    assert_eq!(asked.iter().filter(of_job).collect::<Vec<_>>(), [""; 0]);
+    operating.stop().await;
+}
+
 fn with_ingress(scene: Scene) -> Scene {
     let ingress = json!({"template": "{{name}}.{{namespace}}.example.com"});
     let mut scene = scene;

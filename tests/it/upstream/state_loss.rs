@@ -4,6 +4,8 @@ use api::job::UpgradeMode;
 use serde_json::{Value, json};
 use testing::scene::{JOB_ID, Scene};
 
+use crate::set_back::session_job_runs;
+use crate::support::fake_cluster::FakeCluster;
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, error_of, with_status};
 
@@ -103,5 +105,38 @@ async fn flink_37571_a_stored_graph_of_flink_2_does_not_outlive_an_upgrade() {
     assert_eq!(data, json!({"leader": "http://orders:8081"}));
     let kept = operating.cluster.object("configmaps", "shop", &of_job).expect("state is kept");
     assert_eq!(kept["data"], checkpoint());
+    operating.stop().await;
+}
+
+/// The cluster's configuration names another directory.
+#[tokio::test]
+async fn flink_39814_a_savepoint_of_a_session_job_lies_where_the_job_says() {
+    let (operating, _id) = session_job_runs().await;
+    let clicks = operating.cluster.object("flinksessionjobs", "shop", "clicks").unwrap();
+    let mut spec = clicks["spec"].clone();
+    let directory = "execution.checkpointing.savepoint-dir";
+    spec["flinkConfiguration"] = json!({directory: "s3://of-views"});
+    let made = |kind: &str, name: &str, spec: Value| {
+        json!({
+            "apiVersion": "flink.apache.org/v1beta1", "kind": kind,
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "generation": 1},
+            "spec": spec,
+        })
+    };
+    operating.cluster.insert(made("FlinkSessionJob", "views", spec));
+    let runs = |cluster: &FakeCluster| {
+        let job = cluster.object("flinksessionjobs", "shop", "views")?;
+        (job["status"]["lifecycleState"] == "STABLE").then_some(())
+    };
+    operating.until("the job runs", runs).await;
+    let job = json!({"kind": "FlinkSessionJob", "name": "views"});
+    let snapshot = json!({"jobReference": job, "savepoint": {}});
+    operating.cluster.insert(made("FlinkStateSnapshot", "one", snapshot));
+    let taken = |cluster: &FakeCluster| {
+        let snapshot = cluster.object("flinkstatesnapshots", "shop", "one")?;
+        snapshot["status"]["path"].as_str().map(str::to_owned)
+    };
+    let path = operating.until("the savepoint is taken", taken).await;
+    assert!(path.starts_with("s3://of-views/"), "{path}");
     operating.stop().await;
 }

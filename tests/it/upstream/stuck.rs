@@ -102,6 +102,18 @@ async fn flink_33067_a_storm_of_changes_during_a_pass_is_one_pass_after_it() {
     operating.stop().await;
 }
 
+/// `-1` is documented as no limit, and `0` is what others mean by that.
+#[tokio::test]
+async fn flink_40550_an_operator_without_a_limit_of_passes_starts() {
+    for number in ["-1", "0", "1"] {
+        let options = format!("kubernetes.operator.reconcile.parallelism: {number}\n");
+        let operating = Operating::start_configured(FakeFlink::start().await, &options);
+        operating.run(&Scene::running("savepoint"));
+        operating.until_seen_running().await;
+        operating.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn flink_37370_a_job_without_checkpoints_is_seen_to_finish() {
     let operating = Operating::start(FakeFlink::start().await);

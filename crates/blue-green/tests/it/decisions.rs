@@ -200,6 +200,45 @@ fn upstream_1161_what_alone_is_left_is_never_given_up() {
     assert_eq!(sim.serving(), Some(Colour::Green));
 }
 
+/// Once the former deployment is deleted, the transition is over: no setback of the new one leads back.
+#[test]
+fn flink_40092_a_target_that_is_alone_serves() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("made", |sim| sim.children.len() == 2);
+    sim.until("deleted", |sim| !sim.children.contains_key(&Colour::Blue));
+    sim.children.get_mut(&Colour::Green).unwrap().unready = 1000;
+    for _ in 0..60 {
+        sim.tick();
+        sim.pass(None);
+        assert!(!Child(&sim.children[&Colour::Green].object).is_to_stop());
+    }
+    assert_eq!((sim.serving(), sim.aborts), (Some(Colour::Green), 0));
+}
+
+/// What was measured of a target that was given up says nothing about the next one.
+#[test]
+fn flink_40119_each_target_is_ready_for_the_delay_before_the_former_one_goes() {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.settings.deletion_delay = std::time::Duration::from_secs(20);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim.until("ready", |sim| sim.status.deployment_ready_timestamp.is_some());
+    let target = sim.uid(Colour::Green).unwrap();
+    sim.annotate(ABORT_ANNOTATION, target);
+    sim.until("given up", Sim::is_given_up);
+    for _ in 0..60 {
+        sim.tick();
+        sim.pass(None);
+    }
+    sim.edit_job(|job| job.parallelism = Some(4));
+    sim.until("ready", |sim| sim.status.deployment_ready_timestamp.is_some());
+    let ready = sim.now;
+    sim.until("to be deleted", |sim| {
+        sim.children.get(&Colour::Blue).is_none_or(|blue| Child(&blue.object).is_deleting())
+    });
+    assert!(sim.now.duration_since(ready).as_secs() >= 20, "{:?}", sim.log);
+}
+
 /// #1072: the recorded spec is that of the serving child, even if another one was given up.
 #[test]
 fn upstream_1072_going_back_to_the_old_text_switches_nothing() {

@@ -10,7 +10,8 @@ use crate::option::{ConfigOption, MaybeInterval};
 
 options! {
     OF_OPERATOR =>
-    /// Resources reconciled at the same time; -1 for no limit.
+    /// Resources reconciled at the same time. -1, no limit in the Java operator, stands for the
+    /// default.
     AtStart RECONCILE_PARALLELISM: i32 =
         "kubernetes.operator.reconcile.parallelism" or "50"
         formerly ["kubernetes.operator.reconciler.max.parallelism"];

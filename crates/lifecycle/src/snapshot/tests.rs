@@ -405,15 +405,21 @@ fn scenario_6_retries_end_at_the_limit() {
         assert_eq!(case.state(), SnapshotState::Failed);
         assert_eq!(case.look_again, None);
     }
-    let mut case = savepoint(json!({"backoffLimit": -1}));
-    case.trigger(Trigger::Failed { message: "no".to_owned() });
-    let mut pauses = Vec::new();
-    for _ in 0..10 {
-        case.later(3600).pass().later(1).pass();
-        pauses.push(case.look_again.unwrap().as_secs());
+}
+
+#[test]
+fn flink_39967_without_a_limit_there_is_no_last_retry() {
+    for spec in [json!({"backoffLimit": -1}), json!({})] {
+        let mut case = savepoint(spec);
+        case.trigger(Trigger::Failed { message: "no".to_owned() });
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            case.later(3600).pass().later(1).pass();
+            pauses.push(case.look_again.unwrap().as_secs());
+        }
+        assert_eq!(case.state(), SnapshotState::TriggerPending);
+        assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 600, 600, 600, 600], "bounded");
     }
-    assert_eq!(case.state(), SnapshotState::TriggerPending);
-    assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 600, 600, 600, 600], "bounded");
 }
 
 #[test]

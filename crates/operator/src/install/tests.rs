@@ -244,9 +244,8 @@ fn levels_of_the_log_are_an_option_that_may_change_without_a_restart() {
     assert_eq!(made(&[levels, "defaultConfiguration.create=false"]), (Value::Null, true));
 }
 
-/// FLINK-39791
 #[test]
-fn of_two_configurations_the_standard_one_counts() {
+fn flink_39791_of_two_configurations_the_standard_one_counts() {
     let new = "defaultConfiguration.config\\.yaml=kubernetes.operator.watched.namespaces: shop";
     let old = r"defaultConfiguration.flink-conf\.yaml=a: b";
     let made = |sets: &[&str]| {

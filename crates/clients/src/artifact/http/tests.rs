@@ -99,7 +99,7 @@ async fn what_a_server_refuses_is_told_apart() {
 }
 
 #[tokio::test]
-async fn size_and_time_are_bounded() {
+async fn flink_40402_size_and_time_are_bounded() {
     let endless = || async {
         let chunks = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'P'; 1024]));
         let first = futures::stream::iter([Ok(JAR.to_vec())]);
@@ -173,7 +173,7 @@ async fn headers_stay_at_the_first_host() {
 }
 
 #[tokio::test]
-async fn redirects_are_bounded_and_keep_to_allowed_schemes() {
+async fn flink_40400_redirects_are_bounded_and_keep_to_allowed_schemes() {
     let router = Router::new()
         .route("/loop", get(|| async { Redirect::temporary("/loop") }))
         .route("/file", get(|| async { Redirect::temporary("file:///etc/passwd") }))
@@ -211,7 +211,7 @@ fn refuses_second(address: IpAddr) -> bool {
 }
 
 #[tokio::test]
-async fn every_address_of_every_hop_is_checked() {
+async fn flink_40400_every_address_of_every_hop_is_checked() {
     let guard = Guard {
         lookup: |host, port| {
             let last: &[u8] = match host.as_str() {
@@ -239,7 +239,7 @@ async fn every_address_of_every_hop_is_checked() {
 }
 
 #[tokio::test]
-async fn the_address_that_was_checked_is_connected_to() {
+async fn flink_40448_the_address_that_was_checked_is_connected_to() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
     // The name resolves to another address from the second lookup on, as with a rebinding name server.

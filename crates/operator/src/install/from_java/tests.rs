@@ -201,9 +201,8 @@ fn all_that_somebody_gave_is_taken_over_or_named() {
     typed(all).unwrap();
 }
 
-/// FLINK-39791
 #[test]
-fn of_two_configurations_the_one_that_was_in_force_is_taken_over() {
+fn flink_39791_of_two_configurations_the_one_that_was_in_force_is_taken_over() {
     let both = "defaultConfiguration: {config.yaml: 'a: 1', flink-conf.yaml: 'b: 2'}";
     let of = |version: &str| {
         let mut release = release(both);
