@@ -201,7 +201,7 @@ rules! {
         "During a transition both run, and would overwrite each other's checkpoints.",
         "Remove `$internal.pipeline.job-id`.";
     BlueGreenMode = 46 Error: "an unsupported transition mode",
-        "`ADVANCED` needs gates in the job that decide for each record which colour writes it (FLIP-504). The Java operator has them in an open pull request (apache/flink-kubernetes-operator#1043) and in no release; here they are not supported.",
+        "`ADVANCED` needs gates in the job that control which colour writes (FLIP-504), and this operator has none.",
         "Remove `spec.transitionMode`: with `BASIC` both colours write until the former one ends. If nothing may be written twice, use a `FlinkDeployment` with hot upgrades (`kubernetes.operator.job.upgrade.hot.enabled`): only one job writes at a time, and it needs no gates.";
     IngressLimit = 47 Error: "an Ingress that the installation does not allow",
         "The operator creates it with its own permissions, and a host or an annotation can affect others who use the same Ingress controller.",
