@@ -7,13 +7,14 @@
 //!
 //! The format is that of Flink's `MetadataV2Serializer` to `MetadataV6Serializer`, with their base
 //! `MetadataV2V3SerializerBase`, as Flink 2.3 reads it. Flink 1.20 writes version 4, 2.0 version 5, and 2.1 to 2.3
-//! write version 6.
+//! write version 6. Version 7 is that of the pull request for FLINK-40209 (FLIP-600), which no release has yet: a file
+//! of version 7 in another form counts as one of an unknown version.
 
 mod handles;
 mod operators;
 mod reader;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -22,8 +23,10 @@ use reader::Reader;
 
 /// The first bytes of every such file.
 pub const MAGIC: u32 = 0x4960_672d;
-/// Supported format versions: those of Flink 1.3 to 2.3.
-pub const VERSIONS: std::ops::RangeInclusive<u32> = 2..=6;
+/// Supported format versions: those of Flink 1.3 to 2.3, and the proposed one.
+pub const VERSIONS: std::ops::RangeInclusive<u32> = 2..=PROPOSED;
+/// The version that may still change until Flink releases it.
+const PROPOSED: u32 = 7;
 
 /// Maximum number of operators that are listed; no job has as many.
 const OPERATORS_MAX: usize = 20_000;
@@ -42,6 +45,10 @@ pub enum ParseError {
         if version < VERSIONS.start() { "Flink before 1.3 wrote it" } else { "a newer Flink wrote it" }
     )]
     Version { version: u32 },
+    #[error(
+        "its format version {PROPOSED} is not as it was proposed for Flink 2.4, which is the only form known here: {0}"
+    )]
+    Proposed(Box<Self>),
     #[error("it is incomplete: it ends within {what}")]
     Truncated { what: &'static str },
     #[error("it is corrupt at byte {at}: {problem}")]
@@ -59,6 +66,10 @@ pub struct Metadata {
     /// Names of the states that hooks in the JobManager left; at most 50.
     pub master_states: Vec<String>,
     pub operators: Vec<Operator>,
+    /// Ids of earlier checkpoints whose state some subtasks have, because their own part of this one failed; at most
+    /// 50. Since version 7.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub earlier_checkpoints: BTreeSet<u64>,
     pub files: Files,
 }
 
@@ -198,13 +209,32 @@ fn plain(folder: &str) -> String {
 /// Parses the whole file.
 pub fn parse(bytes: &[u8]) -> Result<Metadata, ParseError> {
     let mut reader = Reader::new(bytes);
-    if bytes.len() < 4 || reader.unsigned("its beginning")? != MAGIC {
+    let version = version(&mut reader)?;
+    let parsed = read(reader, version);
+    // What is broken cannot be told from what has changed since.
+    parsed.map_err(|error| match version {
+        PROPOSED => ParseError::Proposed(error.into()),
+        _ => error,
+    })
+}
+
+/// Returns the error of metadata of which nothing is known: what it refers to need not be in it as text, as it is in
+/// all known versions.
+pub fn unknown(bytes: &[u8]) -> Option<ParseError> {
+    let is_of_a_newer_flink =
+        |error: &ParseError| matches!(error, ParseError::Version { .. } | ParseError::Proposed(_));
+    parse(bytes).err().filter(is_of_a_newer_flink)
+}
+
+fn version(reader: &mut Reader<'_>) -> Result<u32, ParseError> {
+    if reader.unsigned("its beginning") != Ok(MAGIC) {
         return Err(ParseError::Foreign);
     }
     let version = reader.unsigned("its format version")?;
-    if !VERSIONS.contains(&version) {
-        return Err(ParseError::Version { version });
-    }
+    if VERSIONS.contains(&version) { Ok(version) } else { Err(ParseError::Version { version }) }
+}
+
+fn read(mut reader: Reader<'_>, version: u32) -> Result<Metadata, ParseError> {
     let checkpoint_id = reader.long("the checkpoint's id")?;
     let checkpoint_id = u64::try_from(checkpoint_id)
         .map_err(|_| reader.broken(format!("the checkpoint's id is {checkpoint_id}")))?;
@@ -221,9 +251,15 @@ pub fn parse(bytes: &[u8]) -> Result<Metadata, ParseError> {
     for _ in 0..count {
         operators.push(reader.operator(version)?);
     }
-    let kind = if version >= 4 { reader.properties()? } else { None };
-    let files = reader.files;
-    Ok(Metadata { format_version: version, checkpoint_id, kind, master_states, operators, files })
+    Ok(Metadata {
+        format_version: version,
+        checkpoint_id,
+        kind: if version >= 4 { reader.properties()? } else { None },
+        master_states,
+        operators,
+        earlier_checkpoints: reader.earlier_checkpoints,
+        files: reader.files,
+    })
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use state::garbage::storage::{
     Finding, Folder, Kind, Place, SAVEPOINT_PREFIX, View, is_uuid, names_in,
 };
 use state::garbage::{ClusterName, job_ids_in};
+use state::metadata;
 
 /// Number of folders read concurrently.
 const CONCURRENCY: usize = 8;
@@ -24,8 +25,6 @@ const WAYS_MAX: usize = 5;
 const TRIES: usize = 3;
 /// The folders in `high-availability.storageDir` that do not belong to a cluster.
 const RESULT_STORES: [&str; 2] = ["job-result-store", "application-result-store"];
-/// First bytes of a savepoint's or checkpoint's `_metadata`.
-const METADATA_BEGINS: [u8; 4] = [0x49, 0x60, 0x67, 0x2d];
 const METADATA: &str = "_metadata";
 /// Prefix of the files that Flink keeps of checkpoints in `high-availability.storageDir`.
 const COMPLETED_CHECKPOINT: &str = "completedCheckpoint";
@@ -320,7 +319,12 @@ async fn names_of(
         };
         if is_metadata {
             let bytes = storage.read(file).await?;
-            has_metadata &= kind == Kind::HaStorage || bytes.starts_with(&METADATA_BEGINS);
+            has_metadata &=
+                kind == Kind::HaStorage || bytes.starts_with(&metadata::MAGIC.to_be_bytes());
+            if let Some(error) = metadata::unknown(&bytes) {
+                let problem = format!("what `{}` refers to is not known: {error}", file.path);
+                return Err(Error::Failed { problem });
+            }
             names.extend(names_in(&String::from_utf8_lossy(&bytes)));
         }
     }

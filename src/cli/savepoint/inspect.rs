@@ -200,8 +200,8 @@ async fn fetch(
 fn not_understood(shown: &str, error: ParseError) -> Failure {
     let hint = match &error {
         ParseError::Foreign => "name the folder that contains _metadata, or that file",
-        ParseError::Version { .. } => {
-            "a newer kubectl-flink may support it; Flink can restore it anyway"
+        ParseError::Version { .. } | ParseError::Proposed(_) => {
+            "a newer kubectl-flink may support it; the Flink that wrote it can restore it anyway"
         }
         ParseError::Truncated { .. } | ParseError::Broken { .. } => {
             "Flink could not restore it either; list others: kubectl flink snapshots"
@@ -239,6 +239,13 @@ fn render(told: &Metadata, shown: &str, folder: &str, is_wide: bool) -> String {
     if !told.master_states.is_empty() {
         let names = told.master_states.join(", ");
         lines.push(format!("  state of hooks in the JobManager: {names}"));
+    }
+    if !told.earlier_checkpoints.is_empty() {
+        let ids: Vec<String> = told.earlier_checkpoints.iter().map(u64::to_string).collect();
+        lines.push(format!(
+            "  some subtasks have the state of an earlier checkpoint, because they did not complete this one: {}",
+            ids.join(", ")
+        ));
     }
     let outside = told.files.outside(folder);
     if outside.references == 0 {

@@ -282,6 +282,16 @@ async fn gc_shows_and_removes_what_nothing_names() {
     assert!(!removable(&shown).iter().any(|path| path.contains("/cp/")), "{shown:#}");
     assert!(shown["notLookedInto"].to_string().contains("file:/ha"), "{shown:#}");
 
+    // What a checkpoint of a newer Flink refers to is not known, so everything that it may refer to is kept.
+    let newer = format!("gc/cp/{KEPT}/chk-8/_metadata");
+    put(&bucket, &newer, [&MAGIC[..7], &[99]].concat()).await;
+    let shown = found(&cluster, &format!("{all} --dry-run")).await;
+    assert!(!removable(&shown).iter().any(|path| path.contains("/sp/")), "{shown:#}");
+    assert!(!removable(&shown).iter().any(|path| path.contains("/cp/")), "{shown:#}");
+    assert!(shown["notLookedInto"].to_string().contains("version 99"), "{shown:#}");
+    put(&bucket, &newer, std::fs::read("tests/corpus/metadata/v7--proposed").unwrap()).await;
+    assert_eq!(removable(&found(&cluster, &format!("{all} --dry-run")).await), expected);
+
     assert_eq!(removable(&found(&cluster, &format!("{all} --yes")).await), expected);
     for gone in ["sp/savepoint-000001-a/state", "ha/gone/completedCheckpoint1"] {
         assert!(!is_there(&bucket, &format!("gc/{gone}")).await, "{gone}");

@@ -201,6 +201,15 @@ async fn a_savepoint_is_looked_into_without_a_cluster() {
         run(&cluster, None, &format!("savepoint inspect {folder}/_metadata")).await.succeeded();
     assert!(ran.output.contains("canonical savepoint 7, format version 6"), "{}", ran.output);
     assert_eq!(cluster.requests(), [], "a file of this machine needs no cluster");
+    let mut newer = std::fs::read("tests/corpus/metadata/v7--proposed").unwrap();
+    std::fs::write(&path, &newer).unwrap();
+    let ran = run(&cluster, None, &format!("savepoint inspect {folder}")).await.succeeded();
+    assert!(ran.output.contains("have the state of an earlier checkpoint"), "{}", ran.output);
+    newer[7] = 99;
+    std::fs::write(&path, &newer).unwrap();
+    let ran = run(&cluster, None, &format!("savepoint inspect {folder}")).await;
+    ran.failed(Kind::Failed, "its format version 99 is not supported");
+    assert!(ran.hints[0].contains("the Flink that wrote it can restore it"), "{:?}", ran.hints);
     std::fs::write(&path, "PK").unwrap();
     let ran = run(&cluster, None, &format!("savepoint inspect {folder}")).await;
     ran.failed(Kind::Failed, "it is not the metadata of a savepoint or checkpoint");

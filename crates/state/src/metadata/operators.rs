@@ -103,6 +103,26 @@ impl Reader<'_> {
                 }
             }
         }
+        if version >= 7 {
+            self.earlier_checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Reads which earlier checkpoint the state of a subtask is of, if it is not of this one.
+    fn earlier_checkpoint(&mut self) -> Result<(), ParseError> {
+        const WHAT: &str = "the checkpoint of a subtask";
+        match self.byte(WHAT)? {
+            0 => {}
+            1 => {
+                let id = self.long(WHAT)?;
+                let id = u64::try_from(id).map_err(|_| self.broken(format!("{WHAT} is {id}")))?;
+                if self.earlier_checkpoints.len() < NAMES_MAX {
+                    self.earlier_checkpoints.insert(id);
+                }
+            }
+            other => return Err(self.unknown(WHAT, other)),
+        }
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! The primitives of the format: numbers and texts as Java writes them, each read within limits.
 
+use std::collections::BTreeSet;
+
 use super::{Files, ParseError};
 
 /// The file, and how much of it has been read.
@@ -7,11 +9,12 @@ pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
     pub(super) files: Files,
+    pub(super) earlier_checkpoints: BTreeSet<u64>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, files: Files::default() }
+        Self { bytes, at: 0, files: Files::default(), earlier_checkpoints: BTreeSet::new() }
     }
 
     pub(super) fn broken(&self, problem: impl Into<String>) -> ParseError {

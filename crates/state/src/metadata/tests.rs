@@ -1,6 +1,6 @@
 //! Flink's own serializers wrote the files of `tests/corpus/metadata`, and those of Flink 2.3 are from a job that ran.
 //! The sizes of their operators are compared with Flink's. No Flink writes version 2 any more, so it is put together
-//! here.
+//! here; and none writes version 7 yet, so that file is put together as its pull request would write it.
 
 use expect_test::{Expect, expect};
 
@@ -21,6 +21,9 @@ const RUN_CHECKPOINT: &[u8] =
 const RUN_NATIVE: &[u8] = include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.3-native");
 const RUN_CANONICAL: &[u8] =
     include_bytes!("../../../../tests/corpus/metadata/v6--flink-2.3-canonical");
+
+/// Checkpoint 100, of which one of two subtasks has the state of checkpoint 98.
+const V7: &[u8] = include_bytes!("../../../../tests/corpus/metadata/v7--proposed");
 
 /// Sizes that Flink reports for the state of each operator in the files, in bytes.
 const SIZES: [u64; 5] = [1107, 1_053_248, 350, 0, 4196];
@@ -220,6 +223,47 @@ fn version_2_is_read_as_flink_wrote_it() {
 }
 
 #[test]
+fn the_earlier_checkpoints_of_version_7_are_told() {
+    check(
+        V7,
+        expect![[r#"
+        version 7 checkpoint 100 Some(Checkpoint) []
+        00000000000000010000000000000002 Some("Map") Some("map") 2/128 subtasks 2+0 false [] Bytes { keyed: 800, operator: 0, channels: 0, coordinator: 0 }
+        beside 0 files 0 bytes within 0 files 0 bytes
+        s3://lake/checkpoints/0123456789abcdef0123456789abcdef/chk-100 1 files 500 bytes
+        s3://lake/checkpoints/0123456789abcdef0123456789abcdef/chk-98 1 files 300 bytes"#]],
+    );
+    let told = parse(V7).unwrap();
+    assert_eq!(told.earlier_checkpoints, [98].into());
+    assert_eq!(parse(V6_CHECKPOINT).unwrap().earlier_checkpoints, [].into());
+}
+
+/// As long as no release has version 7, another form of it is new and not broken.
+#[test]
+fn what_a_newer_flink_may_have_written_is_not_broken() {
+    let with_version = |file: &[u8], version: u8| {
+        let mut file = file.to_vec();
+        file[7] = version;
+        file
+    };
+    for file in [with_version(V6, 7), with_version(V6_CHECKPOINT, 7), V7[..V7.len() - 60].to_vec()]
+    {
+        let error = parse(&file).unwrap_err();
+        assert!(matches!(error, ParseError::Proposed(_)), "{error}");
+        assert!(error.to_string().contains("version 7 is not as it was proposed"), "{error}");
+        assert_eq!(unknown(&file), Some(error));
+    }
+    for version in [8, 99] {
+        let file = with_version(V7, version);
+        let error = ParseError::Version { version: version.into() };
+        assert_eq!((parse(&file), unknown(&file)), (Err(error.clone()), Some(error)));
+    }
+    for file in [b"PK".as_slice(), V7, V6, &V6[..100]] {
+        assert_eq!(unknown(file), None);
+    }
+}
+
+#[test]
 fn what_is_not_metadata_is_told_from_what_is_broken_or_newer() {
     let error = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
     assert_eq!(
@@ -228,8 +272,8 @@ fn what_is_not_metadata_is_told_from_what_is_broken_or_newer() {
     );
     assert_eq!(error(b""), error(b"Ii"));
     assert_eq!(
-        error(&Writer::head(7).0),
-        "its format version 7 is not supported, only 2 to 6 are: a newer Flink wrote it"
+        error(&Writer::head(8).0),
+        "its format version 8 is not supported, only 2 to 7 are: a newer Flink wrote it"
     );
     assert!(error(&Writer::head(1).0).ends_with("Flink before 1.3 wrote it"));
     assert_eq!(error(&V6[..8]), "it is incomplete: it ends within the checkpoint's id");
