@@ -9,17 +9,26 @@
 #                                    KUBECTL_FLINK_NEMESIS_MINUTES (10), from KUBECTL_FLINK_NEMESIS_SEED (another each time)
 #   KUBECTL_FLINK_TEST_FLINK=2.3 tests/cluster.sh e2e::snapshots
 #                                    with this version of Flink, instead of the one this commit uses
+#   KUBECTL_FLINK_TEST_FLINK=2.2 tests/cluster.sh smoke
+#                                    the few tests of a version between those: upgrades, savepoints, session jobs
 #   KUBECTL_FLINK_FAULT_POINTS=6 tests/cluster.sh faults::
 #                                    kills the operator at some writes of each scenario, instead of at every one
 #
 # Needs root on Linux, Go, a JDK, Maven, OpenSSL and Python. KUBECTL_FLINK_TEST_KUBECONFIG uses an existing sandbox, with the
-# images flink:1.20 and flink:2.3, that of the operator, and that of tests/python-image.py. KUBECTL_FLINK_TEST_KEEP=1 keeps the
+# images flink:1.20 and flink:2.3 (for `all` and `smoke` also flink:2.2), that of the operator, and that of tests/python-image.py. KUBECTL_FLINK_TEST_KEEP=1 keeps the
 # namespaces, so that you can look at them.
 cd "$(dirname "$0")/.."
 . tests/phases.sh
+# Versions of Flink between those of the other tests.
+between=
+case "${1:-}" in all | smoke) between=flink_between ;; esac
+if [ "${KUBECTL_FLINK_TEST_FLINK:-}" = 2.2 ]; then between=flink_between; fi
+smoke="e2e::upgrades_ e2e::snapshots:: e2e::session_jobs::"
 # Here, because tests do not see what this machine needs for downloads, such as a proxy.
+if [ -n "$between" ]; then set_up sandbox "$between"; fi
 case "${1:-}" in
 api_server* | faults*) set_up helm sandbox ;;
+smoke) set_up helm sandbox flink ;;
 nemesis*) set_up helm sandbox flink python s3_plugin ;;
 all | e2e | e2e:: | *example* | *python*) set_up helm sandbox flink chromium python hadoop kerberos pyflink ;;
 *) set_up helm sandbox flink chromium python hadoop kerberos ;;
@@ -60,7 +69,8 @@ trap 'exit 130' INT TERM
 flink_images() {
     # Built from packages, whether or not a registry answers: the same image on every machine.
     export KUBECTL_FLINK_IMAGE_FROM="${KUBECTL_FLINK_IMAGE_FROM:-packages}"
-    versions=$(tests/tools.sh flink) || return
+    # shellcheck disable=SC2086 # one word for each tool
+    versions=$(tests/tools.sh flink $between) || return
     for version in $versions; do
         "$program" sandbox flink-image --name "$sandbox" --version "$version" || return
     done
@@ -126,6 +136,9 @@ all)
         KUBECTL_FLINK_TEST_FLINK=2.3
         export KUBECTL_FLINK_TEST_FLINK
         tests 5 e2e:: --skip ::long:: --skip e2e::examples --skip e2e::install
+        KUBECTL_FLINK_TEST_FLINK=2.2
+        # shellcheck disable=SC2086 # one word for each test
+        tests 5 $smoke
         unset KUBECTL_FLINK_TEST_FLINK
         tests 1 ::long::
     else
@@ -135,6 +148,8 @@ all)
     fi
     tests 1 e2e::examples::alone::
     ;;
+# shellcheck disable=SC2086 # one word for each test
+smoke) tests 5 $smoke ;;
 *) cargo test --locked --test it -- --ignored --nocapture --test-threads 1 "$@" ;;
 esac
 if [ -n "$failed_phases" ]; then exit 1; fi

@@ -23,6 +23,8 @@ helm=v3.19.0
 s3_plugin="1.20.1 2.3.0"
 zizmor=1.32.0
 flink="1.20.5 2.3.0"
+# Between these, only for a few tests: those of `make test-all`, and of each night.
+flink_between=2.2.1
 
 all="chromium python axe azurite gcs hadoop helm kerberos mariadb postgresql prometheus sandbox flink"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/kubectl-flink
@@ -210,12 +212,14 @@ get_sandbox() {
     version="of this program"
 }
 
-get_flink() {
-    for version in $flink; do
+get_flink() { flink_images "$flink"; }
+get_flink_between() { flink_images "$flink_between"; }
+flink_images() {
+    for version in $1; do
         sandbox flink-image --install --no-import --from "${KUBECTL_FLINK_IMAGE_FROM:-packages}" --version "$version"
     done
-    version=$flink
-    folder=$flink
+    version=$1
+    folder=$1
 }
 
 names=$*
