@@ -53,5 +53,6 @@ mod security;
 mod set_back;
 mod standalone;
 mod support;
+mod supported;
 mod upstream;
 mod webhook;

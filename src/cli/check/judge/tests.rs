@@ -196,3 +196,13 @@ fn a_webhook_that_nobody_answers_fails() {
     // An operator outside of the cluster may answer it.
     assert_eq!(webhook(&facts.webhooks, &forbidden()).result, Result::Passed);
 }
+
+#[test]
+fn the_chart_and_the_page_name_the_oldest_kubernetes() {
+    let (major, minor) = KUBERNETES_MIN;
+    let chart = include_str!("../../../../helm/kubectl-flink-operator/Chart.yaml");
+    let line = format!("kubeVersion: \">={major}.{minor}.0-0\"");
+    assert!(chart.lines().any(|it| it == line), "the chart lacks {line}");
+    let page = include_str!("../../../../docs/support.md");
+    assert!(page.contains(&format!("| supported | {major}.{minor} and later |")));
+}
