@@ -144,10 +144,12 @@ async fn a_job_is_scaled_in_place_and_history_outlives_the_process() {
     let urls = [flink.base_url()];
     let running = start(&urls, store::open(&place).await.unwrap(), &[]).await;
     running.until_scaled(&flink, 4).await;
-    let job = running
-        .until_job(&flink, "it is told", |job| job["vertices"][SOURCE]["decided"].is_u64())
-        .await;
-    assert_eq!((text(&job["effect"]), text(&job["state"])), ("in place", "RUNNING"), "{job:#}");
+    // A job that is being scaled is CREATED for a moment.
+    let is_told = |job: &Value| {
+        job["vertices"][SOURCE]["decided"].is_u64() && text(&job["state"]) == "RUNNING"
+    };
+    let job = running.until_job(&flink, "it is told", is_told).await;
+    assert_eq!(text(&job["effect"]), "in place", "{job:#}");
     assert_eq!(text(&job["name"]), "CarTopSpeedWindowingExample");
     running.stop().await;
 
