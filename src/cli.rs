@@ -40,6 +40,7 @@ pub mod operate;
 pub mod operator;
 pub mod operator_config;
 mod operators;
+pub mod pause;
 pub mod permissions;
 pub mod plan;
 pub mod printer;
@@ -182,6 +183,8 @@ pub async fn run_command(
         Command::Crds(args) => crds::run(args, global, printer).await,
         Command::Promote(args) => promote::promote(args, global, printer).await,
         Command::Abort(args) => promote::abort(args, global, printer).await,
+        Command::Pause(args) => pause::pause(args, global, printer).await,
+        Command::Unpause(args) => pause::unpause(args, global, printer).await,
         Command::Suspend(args) => desired_state::suspend(args, global, printer).await,
         Command::Resume(args) => desired_state::resume(args, global, printer).await,
         Command::Deploy(args) => Box::pin(deploy::run(*args, global, printer)).await,

@@ -12,8 +12,8 @@ use super::printer::ValueFormat;
 use super::{
     autoscaler, check, checkpoints, complete, completion, config, crds, dashboard, delete, deploy,
     desired_state, events, exec, failure, gc, history, init, lint, list, logs, operate, operator,
-    plan, promote, reference, render, report, rest, restart, restore, rollback, run, sandbox,
-    savepoint, scale, set, snapshots, sql, status, top, ui, version, why,
+    pause, plan, promote, reference, render, report, rest, restart, restore, rollback, run,
+    sandbox, savepoint, scale, set, snapshots, sql, status, top, ui, version, why,
 };
 use clients::flink::access::Access;
 
@@ -69,6 +69,10 @@ pub enum Command {
     Suspend(desired_state::SuspendArgs),
     /// Start a suspended job from the state it left
     Resume(desired_state::ResumeArgs),
+    /// Have the operator only observe a resource: nothing is started, stopped or deleted
+    Pause(pause::PauseArgs),
+    /// Have the operator carry out what a paused resource asks for
+    Unpause(pause::UnpauseArgs),
     /// Restart a job or a session cluster with its state
     Restart(restart::RestartArgs),
     /// Change the parallelism of a job or its vertices, or the number of TaskManagers
@@ -168,6 +172,8 @@ impl Command {
             | Self::Promote(_)
             | Self::Abort(_)
             | Self::Resume(_)
+            | Self::Pause(_)
+            | Self::Unpause(_)
             | Self::Plan(_)
             | Self::Report(_)
             | Self::Check(_)

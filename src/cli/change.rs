@@ -63,10 +63,16 @@ pub async fn finish(
     if untried && dry_run == DryRunMode::None {
         leave_untried(connection, &written, printer).await?;
     }
+    let deployment = Deployment(written);
+    if deployment.paused().is_some() {
+        let name = deployment.shown_name();
+        printer.warning(format_args!(
+            "`{name}` is paused: nothing is done about it until `kubectl flink unpause {name}`"
+        ));
+    }
     if !wait.wait || dry_run != DryRunMode::None {
         return Ok(());
     }
-    let deployment = Deployment(written);
     let id = deployment.id();
     let connection =
         Connection { namespace: deployment.namespace().to_owned(), ..connection.clone() };

@@ -149,6 +149,8 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
     }
     let connection = global.connect().await?;
     let present = deployment::fetch_to_change(&connection, &name).await?;
+    let stored = present.stored();
+    refuse_paused(&stored)?;
     let cluster = saving_cluster(&connection, &present, no_savepoint).await?;
     let has_directory = savepoint_path.is_some()
         || has_directory(&connection, &present, cluster.as_ref(), (no_savepoint, &access)).await;
@@ -167,7 +169,6 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
             return Err(Failure::new("nothing was deleted").into());
         }
     }
-    let stored = present.stored();
     // A blue/green deployment has no finalizer; those of its colours clean up.
     let all = deployment::with_colours(&connection, &stored).await?;
     let mut path = None;
@@ -227,6 +228,15 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         }
     }
     Ok(())
+}
+
+fn refuse_paused(stored: &Deployment) -> Result<(), Failure> {
+    if stored.paused().is_none() {
+        return Ok(());
+    }
+    let name = stored.shown_name();
+    let message = format!("`{name}` was not deleted: it is paused, and the deletion would wait");
+    Err(Failure::new(message).hint(format!("unpause it first: kubectl flink unpause {name}")))
 }
 
 fn refuse_loss(name: &str, state: &State) -> Result<(), Failure> {

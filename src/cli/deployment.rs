@@ -10,20 +10,22 @@ use serde_json::{Value, json};
 
 use super::connection::Connection;
 use super::failure::Failure;
+use api::PAUSED_ANNOTATION;
 use api::blue_green::{BlueGreenState, BlueGreenStatus, Colour, FlinkBlueGreenDeployment, SERVING};
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use api::reconciled::session_cluster_in;
 use api::session_job::FlinkSessionJob;
-use api::state_snapshot::JobKind;
+use api::state_snapshot::{FlinkStateSnapshot, JobKind};
 use clients::cluster;
 use clients::cluster::apply::ObjectId;
 use clients::cluster::read::{self, Scope};
 use config::FlinkConfig;
 use config::options;
 use lifecycle::application::preflight::PREFLIGHT_FAILED;
-use lifecycle::conditions::{PAUSED, UPGRADE_ADMITTED};
+use lifecycle::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED};
 use lifecycle::error_document;
 use lifecycle::notes::{PREFLIGHT, Trial};
+use lifecycle::paused::{self, PAUSED};
 use state::revision;
 
 /// Maximum number of names shown in a hint.
@@ -34,6 +36,8 @@ const LIKENESS_MIN: f64 = 0.85;
 const SESSION_JOB: &str = "sessionjob";
 /// Type prefix of a blue/green deployment's name.
 const BLUE_GREEN: &str = "bluegreen";
+/// Type prefixes of a snapshot's name.
+const SNAPSHOT: [&str; 4] = ["snapshot", "flinksnp", "flinkstatesnapshot", "flinkstatesnapshots"];
 /// Key under which a colour that stands for its blue/green deployment holds that object.
 const PARENT: &str = "blueGreenDeployment";
 
@@ -98,6 +102,22 @@ impl Deployment {
         Some((condition["reason"].as_str()?, condition["message"].as_str().unwrap_or_default()))
     }
 
+    /// Returns whether the resource is paused by its own annotation.
+    pub fn is_paused_by_itself(&self) -> bool {
+        let annotations = self.0.pointer("/metadata/annotations");
+        let value =
+            annotations.and_then(|annotations| annotations.get(PAUSED_ANNOTATION)?.as_str());
+        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// Returns why the operator only observes the resource, if it does.
+    pub fn paused(&self) -> Option<Cow<'_, str>> {
+        if self.is_paused_by_itself() {
+            return Some(paused::message().into());
+        }
+        Some(self.condition(PAUSED)?["message"].as_str().unwrap_or_default().into())
+    }
+
     /// Returns true while a preflight tries a changed spec in pods of its own.
     pub fn is_tried(&self) -> bool {
         let trial = self.0.pointer("/status/clusterInfo").and_then(|info| info.get(PREFLIGHT.key));
@@ -112,8 +132,11 @@ impl Deployment {
 
     /// Returns the phase of the upgrade; `None` if no upgrade is under way or waiting.
     pub fn upgrade(&self) -> Option<&'static str> {
+        if self.paused().is_some() {
+            return Some("resource paused");
+        }
         if let Some((reason, _)) = self.upgrade_waits() {
-            return Some(if reason == PAUSED { "paused" } else { "waiting" });
+            return Some(if reason == UPGRADES_PAUSED { "paused" } else { "waiting" });
         }
         if self.error_reason().as_deref() == Some(PREFLIGHT_FAILED) {
             return Some("new spec would not start");
@@ -503,6 +526,21 @@ pub async fn fetch_itself(connection: &Connection, name: &str) -> anyhow::Result
         Some(resource) => Ok(resource),
         None => fetch(connection, name).await,
     }
+}
+
+/// Like [`fetch_itself`], also for `snapshot/NAME`.
+pub async fn fetch_of_any_kind(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
+    let (kind, plain) = name.split_once('/').unwrap_or_default();
+    let kind = kind.strip_suffix(".flink.apache.org").unwrap_or(kind).to_lowercase();
+    if !SNAPSHOT.contains(&&*kind) {
+        return fetch_itself(connection, name).await;
+    }
+    let namespace = &connection.namespace;
+    let id = ObjectId::of::<FlinkStateSnapshot>(namespace, plain);
+    let found = read::get_value(&connection.client, &id).await?;
+    found.map(Deployment).ok_or_else(|| {
+        Failure::new(format!("no FlinkStateSnapshot `{plain}` in namespace `{namespace}`")).into()
+    })
 }
 
 /// Returns the existing colours: the serving one first, one that is being deleted last. A deployment that only has the

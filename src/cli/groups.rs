@@ -11,7 +11,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Deploy and change",
         &[
             "deploy", "run", "sql", "plan", "scale", "set", "restart", "suspend", "resume",
-            "rollback", "promote", "abort", "delete",
+            "pause", "unpause", "rollback", "promote", "abort", "delete",
         ],
     ),
     (

@@ -24,7 +24,7 @@ use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
 use clients::cluster;
 use clients::cluster::read::{self, Scope};
-use lifecycle::conditions::PAUSED;
+use lifecycle::conditions::UPGRADES_PAUSED;
 use rows::Row;
 
 /// Arguments of `list`.
@@ -207,7 +207,8 @@ fn print_rows(
     let width = printer.width();
     let columns = Columns { is_wide, has_upgrades: upgrading };
     printer.line(status::list_table(&all, scope, columns, width, Timestamp::now()))?;
-    if all.iter().any(|it| it.upgrade_waits().is_some_and(|(reason, _)| reason == PAUSED)) {
+    if all.iter().any(|it| it.upgrade_waits().is_some_and(|(reason, _)| reason == UPGRADES_PAUSED))
+    {
         printer.note("upgrades are paused because earlier ones failed: see their ERROR");
         printer.note("correct the spec, or run: kubectl flink operator continue");
     }

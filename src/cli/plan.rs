@@ -29,6 +29,7 @@ use super::extension::Extensions;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use super::{change, complete, deployment, manifest, operator_config};
+use api::PAUSED_ANNOTATION;
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::session_job::{FlinkSessionJob, FlinkSessionJobSpec};
@@ -218,6 +219,20 @@ fn with(present: &Deployment, set: &[Assignment]) -> Value {
     object
 }
 
+/// Returns the object as if it was unpaused, and a warning if it is paused.
+fn unpaused(mut object: Value) -> (Value, Option<String>) {
+    let seen = Deployment(object.clone());
+    if !seen.is_paused_by_itself() {
+        return (object, None);
+    }
+    let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    drop(annotations.and_then(|annotations| annotations.remove(PAUSED_ANNOTATION)));
+    let name = seen.shown_name();
+    let warning =
+        format!("`{name}` is paused: this is what follows `kubectl flink unpause {name}`");
+    (object, Some(warning))
+}
+
 /// Returns the operator's context, without its watches.
 fn context(
     connection: &Connection,
@@ -245,6 +260,8 @@ async fn plan(
         wanted
     };
     let wanted = as_stored(wanted, present.as_ref());
+    let (wanted, paused) = unpaused(wanted);
+    warnings.extend(paused);
     let now = Timestamp::now();
     let scaled = scaled(&wanted, context).await?;
     let difference = difference(&scaled, present.as_ref())?;

@@ -270,11 +270,13 @@ fn row(
     }
     let age =
         deployment.created_at().map(|created| table::age(now.as_second() - created.as_second()));
+    let paused = if deployment.paused().is_some() { ", paused" } else { "" };
+    let lifecycle = format!("{}{paused}", deployment.lifecycle().unwrap_or_default());
     let mode = if deployment.is_session() { "session" } else { deployment.upgrade_mode() };
     cells.extend([
         deployment.shown_name(),
         text(deployment.job_state()),
-        text(deployment.lifecycle()),
+        lifecycle,
         text(deployment.flink_version()),
         mode.to_owned(),
         age.unwrap_or_default(),

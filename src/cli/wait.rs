@@ -73,6 +73,9 @@ fn judge_reconciled(written: &Deployment, seen: &Deployment) -> Verdict {
     if seen.is_being_deleted() {
         return Verdict::Failed("it is being deleted".to_owned());
     }
+    if let Some(paused) = seen.paused().filter(|_| !seen.is_taken_up()) {
+        return Verdict::Failed(paused.into_owned());
+    }
     if seen.generation() > written.generation() {
         return Verdict::Failed("its spec was changed again in the meantime".to_owned());
     }

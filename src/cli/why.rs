@@ -80,7 +80,11 @@ pub(super) async fn tell(
     let Verdict { cause, what, evidence, remedy, next } = verdict::verdict(&facts);
     let weight = match cause {
         Cause::Healthy => Weight::Well,
-        Cause::Starting | Cause::Deleting | Cause::Suspended | Cause::UpgradeWaits => Weight::Waits,
+        Cause::Starting
+        | Cause::Deleting
+        | Cause::Paused
+        | Cause::Suspended
+        | Cause::UpgradeWaits => Weight::Waits,
         _ => Weight::Wrong,
     };
     Ok(Told { weight, what, evidence, remedy, next, unread })

@@ -19,7 +19,7 @@ use crate::support::operating::{Operating, insert_job_manager_of, with_status};
 const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
 const VERTEX: &str = "0a448493b4782967b150582570326227";
 
-fn blue_green(namespace: &str, name: &str) -> Value {
+pub(crate) fn blue_green(namespace: &str, name: &str) -> Value {
     let template = serde_json::to_value(Scene::new("savepoint").resource.spec).unwrap();
     json!({
         "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkBlueGreenDeployment",

@@ -44,6 +44,7 @@ mod metrics;
 mod nemesis;
 mod node_notices;
 mod outage;
+mod paused;
 mod preconditions;
 mod refused;
 mod renamed_cluster;

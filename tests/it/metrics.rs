@@ -36,6 +36,7 @@ const JAVA: &[(&str, &str)] = &[
     ("KubeClient_HttpResponse_TimeNanos_count", ""),
     ("namespace_Count", "resourcens resourcetype"),
     ("namespace_Waiting_Late_Count", "resourcens resourcetype"),
+    ("namespace_Paused_Count", "resourcens resourcetype"),
     ("namespace_JmDeploymentStatus_*_Count", "resourcens resourcetype"),
     ("namespace_FlinkVersion_Count", "resourcens resourcetype FlinkVersion"),
     ("namespace_FlinkMinorVersion_Count", "resourcens resourcetype FlinkMinorVersion"),

@@ -18,6 +18,7 @@ pub mod state_snapshot;
 pub mod status;
 pub mod version;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 /// API group of every resource.
@@ -55,6 +56,8 @@ pub const TEMPLATE_HASH_ANNOTATION: &str = "flink.apache.org/template-hash";
 pub const NO_PREFLIGHT_ANNOTATION: &str = "flink.apache.org/no-preflight";
 /// Annotation on a `FlinkDeployment` that waits because upgrades are paused: each new value resumes them.
 pub const CONTINUE_UPGRADES_ANNOTATION: &str = "flink.apache.org/continue-upgrades";
+/// Annotation on a resource: while its value is `true`, the operator only observes it.
+pub const PAUSED_ANNOTATION: &str = "flink.apache.org/paused";
 /// Label of a resource that the operator uses only to prove that it is alive.
 pub const CANARY_LABEL: &str = "flink.apache.org/canary";
 
@@ -63,6 +66,17 @@ pub const CANARY_LABEL: &str = "flink.apache.org/canary";
 pub fn is_canary(kind: &str, label: Option<&str>) -> bool {
     ["FlinkDeployment", "FlinkSessionJob"].contains(&kind)
         && label.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+/// Returns whether a resource is paused by its own [`PAUSED_ANNOTATION`]; `None` if it has none.
+pub fn paused_by_itself(metadata: &ObjectMeta) -> Option<bool> {
+    let value = metadata.annotations.as_ref()?.get(PAUSED_ANNOTATION)?;
+    Some(value.eq_ignore_ascii_case("true"))
+}
+
+/// Returns whether a resource is paused by its own [`PAUSED_ANNOTATION`].
+pub fn is_paused(metadata: &ObjectMeta) -> bool {
+    paused_by_itself(metadata) == Some(true)
 }
 
 /// Reads an explicit `null` as the type's default, as in specs stored by the Java operator.

@@ -16,6 +16,7 @@ pub struct Candidate<'a> {
     pub observed_generation: Option<i64>,
     pub generation: i64,
     pub is_deleting: bool,
+    pub is_paused: bool,
 }
 
 /// The reason that a job is neither measured nor scaled now.
@@ -25,6 +26,8 @@ pub enum Ineligible {
     NoJob,
     #[error("the resource is being deleted")]
     Deleting,
+    #[error("the resource is paused")]
+    Paused,
     #[error("the job is suspended, or about to be")]
     Suspended,
     #[error("the spec is not deployed yet")]
@@ -46,6 +49,9 @@ pub fn job_to_measure<'a>(candidate: &Candidate<'a>) -> Result<&'a str, Ineligib
     let Some(job) = job else { return Err(Ineligible::NoJob) };
     if candidate.is_deleting {
         return Err(Ineligible::Deleting);
+    }
+    if candidate.is_paused {
+        return Err(Ineligible::Paused);
     }
     if job.state == JobState::Suspended {
         return Err(Ineligible::Suspended);
@@ -95,6 +101,7 @@ mod tests {
             observed_generation: Some(2),
             generation: 2,
             is_deleting: false,
+            is_paused: false,
         }
     }
 
@@ -144,6 +151,7 @@ mod tests {
         let hold = |candidate| job_to_measure(&candidate).err();
         assert_eq!(hold(Candidate { generation: 3, ..candidate }), Some(Ineligible::NotReconciled));
         assert_eq!(hold(Candidate { is_deleting: true, ..candidate }), Some(Ineligible::Deleting));
+        assert_eq!(hold(Candidate { is_paused: true, ..candidate }), Some(Ineligible::Paused));
         assert_eq!(hold(Candidate { job: None, ..candidate }), Some(Ineligible::NoJob));
         let lifecycle = Some(LifecycleState::Deployed);
         assert_eq!(hold(Candidate { lifecycle, ..candidate }), Some(Ineligible::NotStable));

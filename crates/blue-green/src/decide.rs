@@ -7,8 +7,10 @@ use api::blue_green::{
     ROLLED_BACK, SERVING,
 };
 use api::deployment::FlinkDeploymentSpec;
+use api::is_paused;
 use api::status::{Condition, JobStatusState};
 use jiff::{SignedDuration, Timestamp};
+use lifecycle::paused::{self, PAUSED};
 use lifecycle::wait::Awaited;
 use serde_json::json;
 
@@ -92,6 +94,9 @@ impl<'a> Pass<'a> {
         if self.world.resource.metadata.deletion_timestamp.is_some() {
             return Ok(self.rest("it is being deleted, and its children with it", None));
         }
+        if is_paused(&self.world.resource.metadata) {
+            return Ok(self.hold());
+        }
         self.refuse_foreign_children()?;
         match self.status.blue_green_state {
             None | Some(BlueGreenState::InitializingBlue) => self.initialize(),
@@ -102,6 +107,14 @@ impl<'a> Pass<'a> {
             Some(BlueGreenState::TransitioningToBlue) => self.transitioning(Colour::Blue),
             Some(BlueGreenState::TransitioningToGreen) => self.transitioning(Colour::Green),
         }
+    }
+
+    /// Ends the pass over a paused resource: its children are not touched, and are paused with it.
+    fn hold(&mut self) -> Plan {
+        if self.condition(PAUSED).is_none() {
+            self.tell(PAUSED, paused::message());
+        }
+        self.wait_for(Awaited::Unpaused, self.world.now, paused::message(), RESYNC)
     }
 
     fn refuse_foreign_children(&self) -> Result<(), Halt> {

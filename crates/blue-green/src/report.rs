@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use api::blue_green::{BlueGreenState, Colour, PROGRESSING, SERVING};
+use api::is_paused;
 use api::status::{Condition, JobStatusState};
 use config::options;
 use config::secret::hide_in_document;
 use jiff::{SignedDuration, Timestamp};
 use lifecycle::event::{Component, Event};
+use lifecycle::paused::{self, PAUSED};
 use lifecycle::status_texts::StatusTexts;
 use lifecycle::wait::{Awaited, STILL_WAITING, Waiting};
 
@@ -227,15 +229,20 @@ impl Pass<'_> {
         if self.world.resource.metadata.deletion_timestamp.is_some() {
             return;
         }
-        let is_own = |it: &Condition| matches!(it.type_.as_deref(), Some(SERVING | PROGRESSING));
+        let is_own =
+            |it: &Condition| matches!(it.type_.as_deref(), Some(SERVING | PROGRESSING | PAUSED));
+        let is_paused = is_paused(&self.world.resource.metadata);
         let mut conditions = self.world.status.conditions.clone();
         conditions.retain(|it| !is_own(it));
         let generation = self.world.generation();
         conditions.push(self.serving(generation));
         if let Some(Progress { is_going, reason, message }) = &self.progress {
             conditions.push(self.derived(PROGRESSING, *is_going, reason, message, generation));
-        } else if self.has_given_up() {
+        } else if self.has_given_up() || is_paused {
             conditions.extend(self.condition(PROGRESSING).cloned());
+        }
+        if is_paused {
+            conditions.push(self.derived(PAUSED, true, PAUSED, &paused::message(), generation));
         }
         self.status.conditions = conditions;
         self.status.hide_secrets();

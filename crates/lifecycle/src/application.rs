@@ -178,6 +178,9 @@ impl Lifecycle for FlinkDeployment {
 
     fn observe(pass: &mut DeploymentPass<'_>) -> Maybe {
         pass.observe()?;
+        if pass.paused.is_some() {
+            return Ok(None);
+        }
         pass.keep_standby_in_check()?;
         if pass.last.is_some() { pass.delete_stopped_cluster() } else { Ok(None) }
     }

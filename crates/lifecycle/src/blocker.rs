@@ -23,6 +23,8 @@ pub(super) const WITHOUT_SAVEPOINT: &str =
 /// What a deletion waits for; part of the machine-readable output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Reason {
+    /// The resource is paused.
+    Paused,
     /// Session jobs refer to the session cluster.
     SessionJobs,
     /// Jobs without a resource run in the session cluster.

@@ -20,7 +20,7 @@ pub const UPGRADE_ADMITTED: &str = "UpgradeAdmitted";
 /// Reason of [`UPGRADE_ADMITTED`]: the maximum number of upgrades is under way.
 pub const WAITS_FOR_TURN: &str = "WaitsForTurn";
 /// Reason of [`UPGRADE_ADMITTED`]: too many upgrades failed.
-pub const PAUSED: &str = "UpgradesPaused";
+pub const UPGRADES_PAUSED: &str = "UpgradesPaused";
 
 /// Returns the conditions that are currently false.
 pub fn troubles(

@@ -24,6 +24,7 @@ pub mod memo;
 pub mod node_notice;
 pub mod notes;
 mod pass;
+pub mod paused;
 mod pauses;
 pub mod phase;
 pub mod plan;

@@ -58,6 +58,8 @@ pub(super) struct Pass<'w, K: Kind> {
     pub(super) blocker: Option<Box<Blocker>>,
     /// Something could not be read, so that the pass ends before everything was done.
     pub(super) is_cut_short: bool,
+    /// Why the resource is only observed.
+    pub(super) paused: Option<String>,
     pub(super) own: K::Own,
 }
 
@@ -81,6 +83,7 @@ impl<'w, K: Kind> Pass<'w, K> {
             failed_stop: None,
             blocker: None,
             is_cut_short: false,
+            paused: world.paused(),
             own: K::Own::default(),
         }
     }

@@ -40,6 +40,9 @@ impl<K: Lifecycle> Pass<'_, K> {
         if self.is_canary() {
             return Ok(self.leave_canary());
         }
+        if let Some(message) = self.paused.clone() {
+            return self.only_observe(&message);
+        }
         if self.world.metadata().deletion_timestamp.is_some() {
             return self.delete_resource();
         }

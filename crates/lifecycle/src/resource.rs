@@ -61,11 +61,12 @@ pub trait StatusOfJob: StatusTexts + Clone + Debug + Default + PartialEq {
     fn lifecycle_state(&self) -> Option<LifecycleState>;
     fn set_lifecycle_state(&mut self, state: LifecycleState);
     /// The conditions; `None` if the kind has none.
+    fn conditions(&self) -> Option<&Vec<Condition>>;
     fn conditions_mut(&mut self) -> Option<&mut Vec<Condition>>;
 }
 
 macro_rules! status_of_job {
-    ($($status:ty: |$it:ident| $conditions:expr),* $(,)?) => {$(
+    ($($status:ty $(: $conditions:ident)?),* $(,)?) => {$(
         impl StatusOfJob for $status {
             fn job(&self) -> &JobStatus {
                 &self.job_status
@@ -107,15 +108,18 @@ macro_rules! status_of_job {
                 self.lifecycle_state = Some(state);
             }
 
+            fn conditions(&self) -> Option<&Vec<Condition>> {
+                None$(.or(Some(&self.$conditions)))?
+            }
+
             fn conditions_mut(&mut self) -> Option<&mut Vec<Condition>> {
-                let $it = self;
-                $conditions
+                None$(.or(Some(&mut self.$conditions)))?
             }
         }
     )*};
 }
 
 status_of_job!(
-    api::status::DeploymentStatus: |it| Some(&mut it.conditions),
-    api::session_job::SessionJobStatus: |_it| None,
+    api::status::DeploymentStatus: conditions,
+    api::session_job::SessionJobStatus,
 );

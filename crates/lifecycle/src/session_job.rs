@@ -178,7 +178,9 @@ impl Lifecycle for FlinkSessionJob {
     }
 
     fn observe(pass: &mut Pass<'_>) -> Maybe {
-        pass.label_resource();
+        if pass.paused.is_none() {
+            pass.label_resource();
+        }
         let Some(cluster) = pass.world.session_cluster else {
             return Ok(Some(pass.miss_cluster()));
         };
@@ -190,6 +192,9 @@ impl Lifecycle for FlinkSessionJob {
         }
         if pass.is_cluster_ready() {
             pass.observe()?;
+        }
+        if pass.paused.is_some() {
+            return Ok(None);
         }
         Ok(pass.go_to_wanted_cluster())
     }

@@ -15,18 +15,19 @@ use jiff::{SignedDuration, Timestamp};
 
 use self::request::{Request, Wanted};
 use self::world::{Job, Question, Target, World};
-use super::blocker::Blocker;
+use super::blocker::{Blocker, Reason};
 use super::error_document::{ErrorType, error_document, reason_of};
 use super::event::{Component, Event};
+use super::paused::{self, PAUSED};
 use super::verdict::outcome::{Hold, Outcome, VALIDATOR_UNAVAILABLE};
 use super::wait::{Awaited, STILL_WAITING, Waiting};
 use super::world::Trigger;
-use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::{
     FlinkStateSnapshotSpec, SavepointSpec, SnapshotState, StateSnapshotStatus,
 };
 use api::status::{CheckpointType, JobStatusState, SavepointFormatType};
 use api::version::FlinkVersion;
+use api::{STATE_SNAPSHOT_FINALIZER, is_paused};
 use config::options;
 use validation::state_snapshot::{StateSnapshotInput, validate};
 
@@ -83,6 +84,9 @@ pub struct Plan {
 /// The question to answer before the decision can be made.
 pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
     let mut pass = Pass::new(world);
+    if let Some(plan) = pass.hold_paused() {
+        return Ok(plan);
+    }
     if world.resource.metadata.deletion_timestamp.is_some() {
         return pass.delete();
     }
@@ -129,6 +133,32 @@ impl<'w> Pass<'w> {
     fn new(world: &'w World<'w>) -> Self {
         let status = world.resource.status.clone().unwrap_or_default();
         Self { world, status, steps: Vec::new(), has_job: None }
+    }
+
+    /// Returns the plan for a paused snapshot that would be taken or deleted. One that is being taken is followed.
+    fn hold_paused(&mut self) -> Option<Plan> {
+        let is_deleting = self.world.resource.metadata.deletion_timestamp.is_some();
+        let is_idle = !is_deleting && self.status.state != SnapshotState::TriggerPending;
+        if !self.is_paused() || is_idle || is_deleting && !self.has_finalizer() {
+            return None;
+        }
+        let paused = paused::message();
+        let message = if is_deleting { format!("the deletion waits: {paused}") } else { paused };
+        let told = self.world.resource.status.as_ref().and_then(|status| status.error.as_deref());
+        self.refuse(PAUSED, &message, told);
+        let blocker = Blocker::new(Reason::Paused, message.clone());
+        let waits = Waiting::new(Awaited::Unpaused, self.since(), None);
+        let plan = self.finish(message, None, Some(waits));
+        Some(Plan { blocker: is_deleting.then(|| Box::new(blocker)), ..plan })
+    }
+
+    fn is_paused(&self) -> bool {
+        is_paused(&self.world.resource.metadata)
+    }
+
+    fn has_finalizer(&self) -> bool {
+        let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
+        finalizers.iter().any(|finalizer| finalizer == STATE_SNAPSHOT_FINALIZER)
     }
 
     fn spec(&self) -> &'w FlinkStateSnapshotSpec {
@@ -193,7 +223,7 @@ impl<'w> Pass<'w> {
         let told = self.status.error.take_if(|error| {
             matches!(
                 reason_of(error).as_deref(),
-                Some(INVALID | VALIDATOR_UNAVAILABLE | STILL_WAITING)
+                Some(INVALID | VALIDATOR_UNAVAILABLE | STILL_WAITING | PAUSED)
             )
         });
         if violations.is_empty() && self.record().is_some() {
@@ -340,7 +370,9 @@ impl<'w> Pass<'w> {
                 Ok(self.abandon("is not running"))
             }
             Ok(Trigger::NotFound) if is_running && self.age() < SEND_AGAIN => {
-                if let (Some(job_id), Ok(what)) = (job.id.clone(), self.wanted(job)) {
+                if !self.is_paused()
+                    && let (Some(job_id), Ok(what)) = (job.id.clone(), self.wanted(job))
+                {
                     self.steps.push(Step::Trigger(Request { job_id, trigger_id, what }));
                 }
                 Ok(self.wait_for(Awaited::Snapshot, self.since(), "triggering the snapshot again"))
@@ -534,10 +566,8 @@ impl<'w> Pass<'w> {
 
     /// Updates finalizer and labels from the current status.
     fn mark(&mut self) {
-        let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
         let is_leaving = self.world.resource.metadata.deletion_timestamp.is_some();
-        let adds_finalizer = !is_leaving
-            && !finalizers.iter().any(|finalizer| finalizer == STATE_SNAPSHOT_FINALIZER);
+        let adds_finalizer = !is_leaving && !self.has_finalizer();
         let labels = labels::changes(self.world.resource, self.status.state, self.has_job);
         if adds_finalizer || !labels.is_empty() {
             self.steps.push(Step::Mark { adds_finalizer, labels });

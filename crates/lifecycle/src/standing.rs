@@ -6,10 +6,11 @@
 
 use jiff::Timestamp;
 
-use crate::conditions::{PAUSED, UPGRADE_ADMITTED, of_type, since};
+use crate::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, of_type, since};
 use crate::error_document::{message_of, reason_of};
 use crate::kind::Kind;
 use crate::pass::Pass;
+use crate::paused::PAUSED;
 use crate::resource::StatusOfJob;
 use api::reconciled::StoredSpec;
 use api::status::{Condition, JobStatusState, LifecycleState};
@@ -89,17 +90,26 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Returns how far the resource is, from its status; the first rule that applies decides.
-    fn standing(&mut self) -> Standing {
+    fn standing(&self) -> Standing {
+        match (self.standing_of_status(), &self.paused) {
+            (Standing::Reconciling(..), Some(message)) => {
+                Standing::Stalled(PAUSED.to_owned(), message.clone())
+            }
+            (standing, _) => standing,
+        }
+    }
+
+    fn standing_of_status(&self) -> Standing {
         if let Some(error) = self.status.error() {
             return Standing::of_error(error);
         }
         let state = self.status.lifecycle_state();
-        let waits = self.status.conditions_mut();
+        let waits = self.status.conditions();
         if let Some(waits) = waits.and_then(|all| of_type(all, UPGRADE_ADMITTED)) {
             let reason = waits.reason.clone().unwrap_or_default();
             let message = waits.message.clone().unwrap_or_default();
             return match &*reason {
-                PAUSED => Standing::Stalled(reason, message),
+                UPGRADES_PAUSED => Standing::Stalled(reason, message),
                 _ => Standing::Reconciling(reason, message),
             };
         }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::application::preflight::PREFLIGHT_FAILED;
-use crate::conditions::{PAUSED, UPGRADE_ADMITTED, of_type};
+use crate::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, of_type};
 use crate::error_document::reason_of;
 use crate::job;
 use crate::lifecycle::needs_a_person;
@@ -157,7 +157,7 @@ impl Told {
         let condition = of_type(&status.conditions, UPGRADE_ADMITTED)?;
         Some(Self {
             generation: condition.observed_generation?,
-            is_paused: condition.reason.as_deref() == Some(PAUSED),
+            is_paused: condition.reason.as_deref() == Some(UPGRADES_PAUSED),
         })
     }
 }

@@ -48,6 +48,7 @@ pub enum Awaited {
     Turn,
     Retry,
     Validator,
+    Unpaused,
     SessionCluster,
     SessionJobs,
     Submission,
@@ -116,6 +117,7 @@ impl Awaited {
             Self::Turn => "other upgrades end",
             Self::Retry => "the pause after a failed attempt ends",
             Self::Validator => "an external validator answers",
+            Self::Unpaused => "a paused resource is unpaused",
             Self::SessionCluster => "the session cluster is ready, or replaced",
             Self::SessionJobs => "session jobs leave a cluster that is replaced",
             Self::Submission => "it is known whether a job was submitted",
@@ -166,6 +168,7 @@ impl Awaited {
             Self::Turn => Limit::AtOnce("condition UpgradeAdmitted"),
             Self::Retry => Limit::AtOnce("status.error, with the failure"),
             Self::Validator => Limit::AtOnce("status.error, after a minute"),
+            Self::Unpaused => Limit::AtOnce("event Paused; a FlinkDeployment has a condition"),
             Self::Deletion => Limit::Of(&options::RESOURCE_CLEANUP_TIMEOUT),
             Self::TransitionSavepoint | Self::ChildReady | Self::ChildJob => {
                 Limit::Of(&options::blue_green::ABORT_GRACE_PERIOD)
@@ -201,6 +204,7 @@ impl Awaited {
             Self::Turn => "Look at the other upgrades, with `kubectl flink list`",
             Self::Retry => "Correct the cause, or change the spec",
             Self::Validator => "Look at the validator",
+            Self::Unpaused => "Unpause it with `kubectl flink unpause`",
             Self::SessionCluster => "Look at the session cluster's FlinkDeployment",
             Self::SessionJobs => "Look at the session jobs, or suspend them",
             Self::Submission => "Look at the jobs of the session cluster",
@@ -367,7 +371,9 @@ impl<K: Kind> Pass<'_, K> {
         look_again: Option<Duration>,
         waits: Option<Waiting>,
     ) -> PlanOf<K> {
-        K::tidy(self);
+        if self.paused.is_none() {
+            K::tidy(self);
+        }
         self.settle();
         self.report_first();
         let look_again = match (look_again, self.wake) {

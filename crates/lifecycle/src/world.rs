@@ -15,6 +15,7 @@ use kube_core::ObjectMeta;
 use super::error_document::WentBack;
 use super::memo::Memo;
 use super::node_notice::Node;
+use super::paused::Parent;
 use super::resource::JobResource;
 use super::trigger::known::KnownSnapshot;
 use super::trigger::memory::Memory;
@@ -24,6 +25,7 @@ use api::deployment::FlinkDeployment;
 use config::{FlinkConfig, OperatorConfig};
 use render::Objects;
 use render::files::HadoopConf;
+
 use render::preflight::Preflight;
 
 pub use facts::{
@@ -114,6 +116,8 @@ pub struct World<'a, K: JobResource = FlinkDeployment> {
     pub has_snapshot_resources: bool,
     /// Whether the resource is a colour of a blue/green deployment that does not serve yet.
     pub is_target: bool,
+    /// The blue/green deployment that the resource belongs to, if that is paused or gone.
+    pub parent: Option<Parent>,
     pub fresh: Fresh,
     /// `None` after a start of the operator.
     pub told_exceptions: Option<ToldExceptions>,
@@ -214,6 +218,7 @@ impl<'a, K: JobResource> World<'a, K> {
             operator,
             has_snapshot_resources: true,
             is_target: false,
+            parent: None,
             fresh: Fresh::default(),
             told_exceptions: None,
             waits: None,

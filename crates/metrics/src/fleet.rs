@@ -48,10 +48,21 @@ struct Resource {
     pass: Option<Pass>,
     /// Whether the last pass failed.
     has_failed: bool,
-    /// Whether it waits for something for longer than is normal.
-    is_late: bool,
+    wait: Wait,
     /// Set for a job that has an autoscaler.
     scaling: Option<Box<Scaling>>,
+}
+
+/// What a resource waits for, as far as it is counted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Wait {
+    /// Nothing, or something for no longer than is normal.
+    #[default]
+    Normal,
+    /// Something, for longer than is normal.
+    Late,
+    /// To be unpaused.
+    Paused,
 }
 
 /// Counts since the process first saw the resource.
@@ -214,7 +225,7 @@ impl Fleet {
             counts,
             pass: None,
             has_failed: false,
-            is_late: false,
+            wait: Wait::Normal,
             scaling: None,
         };
         self.resources.insert((*uid).into(), resource);
@@ -311,9 +322,9 @@ impl Fleet {
         }
     }
 
-    pub(super) fn note_wait(&mut self, uid: &str, is_late: bool) {
+    pub(super) fn note_wait(&mut self, uid: &str, wait: Wait) {
         if let Some(known) = self.resources.get_mut(uid) {
-            known.is_late = is_late;
+            known.wait = wait;
         }
     }
 

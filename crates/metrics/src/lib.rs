@@ -32,7 +32,7 @@ use config::option::InvalidValue;
 use config::options::metrics as options;
 
 pub use facts::Facts;
-pub use fleet::Sighting;
+pub use fleet::{Sighting, Wait};
 
 /// A kind of resource that is operated.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, strum::IntoStaticStr)]
@@ -241,9 +241,9 @@ impl Metrics {
         self.change(|fleet| fleet.metadata_written(uid, lets_go));
     }
 
-    /// Notes whether the resource waits for something for longer than is normal.
-    pub fn note_wait(&self, uid: &str, is_late: bool) {
-        self.change(|fleet| fleet.note_wait(uid, is_late));
+    /// Notes what the resource waits for.
+    pub fn note_wait(&self, uid: &str, wait: Wait) {
+        self.change(|fleet| fleet.note_wait(uid, wait));
     }
 
     pub fn pass_begins(&self, uid: &str, is_cleanup: bool, now: Now) {

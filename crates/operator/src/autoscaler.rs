@@ -19,6 +19,7 @@ use autoscaler::eligibility::Candidate;
 use config::cluster::{ResourceId, deploy_config};
 use config::session_job::{JobSpecs, job_config};
 use config::{FlinkConfig, OperatorConfig};
+use lifecycle::paused;
 use lifecycle::resource::StatusOfJob as _;
 use validation::session_job::{SessionCluster, SessionJobInput, validate as validate_session_job};
 use validation::{ValidationInput, validate};
@@ -155,6 +156,7 @@ fn candidate<'a, K: Scaled>(resource: &'a K, status: &'a K::Status) -> Candidate
         observed_generation: status.observed_generation(),
         generation: resource.meta().generation.unwrap_or_default(),
         is_deleting: resource.meta().deletion_timestamp.is_some(),
+        is_paused: paused::is_paused(resource, status),
     }
 }
 

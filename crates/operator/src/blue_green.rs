@@ -23,6 +23,7 @@ use api::blue_green::{
     BlueGreenState, BlueGreenStatus, Colour, FlinkBlueGreenDeployment, parent_of, uids_of,
 };
 use api::deployment::FlinkDeployment;
+use api::is_paused;
 use api::state_snapshot::JobKind;
 use blue_green::decide;
 use blue_green::not_carried_out;
@@ -39,7 +40,9 @@ use clients::flink::savepoints::{SavepointRequest, SavepointStatus};
 use config::cluster::savepoint_directory;
 use config::{FlinkConfig, OperatorConfig, options};
 use lifecycle::audit;
+use lifecycle::conditions::of_type;
 use lifecycle::event::Component;
+use lifecycle::paused::{PAUSED, Parent};
 use lifecycle::trigger::upgrade_resource;
 use state::revision::blue_green_history_name;
 use validation::blue_green::{BlueGreenInput, find};
@@ -78,6 +81,14 @@ impl Operated for FlinkBlueGreenDeployment {
             "decided"
         );
         let Plan { steps, status, because: _, look_again, waits } = plan;
+        let is_held = |status: &BlueGreenStatus| of_type(&status.conditions, PAUSED).is_some();
+        if is_held(&status) != is_held(&act.stored) {
+            let (namespace, name) =
+                (act.resource.namespace().unwrap_or_default(), act.resource.name_any());
+            for colour in Colour::ALL {
+                context.deployments.wake(&namespace, &colour.child_of(&name));
+            }
+        }
         context.note_lateness(&act.uid, waits);
         for step in steps {
             act.take_step(step, &children, &operator).await.map_err(Error::Act)?;
@@ -101,6 +112,31 @@ fn switch_of(child: &ObjectMeta, context: &Context) -> Option<(Colour, BlueGreen
     let namespace = child.namespace.as_deref().unwrap_or_default();
     let parent = context.blue_greens.cached(namespace, &parent.name)?;
     Some((colour, parent.0.as_ref().ok()?.status.as_ref()?.blue_green_state?))
+}
+
+/// Returns the parent of a child if that is paused or gone. Its absence is read, so that it is a fact and not a late
+/// watch.
+pub(super) async fn parent(
+    child: &ObjectMeta,
+    context: &Context,
+) -> cluster::Result<Option<Parent>> {
+    let Some(owner) = parent_of(child) else { return Ok(None) };
+    let namespace = child.namespace.as_deref().unwrap_or_default();
+    let is_it = |found: &ObjectMeta| found.uid.as_deref() == Some(&*owner.uid);
+    let paused = |found: &ObjectMeta| is_paused(found).then(|| Parent::Paused(owner.name.clone()));
+    let cached = context.blue_greens.cached(namespace, &owner.name);
+    if let Some(parent) = cached.filter(|parent| is_it(parent.meta())) {
+        return Ok(paused(parent.meta()));
+    }
+    let read = read::get::<FlinkBlueGreenDeployment>(&context.client, namespace, &owner.name);
+    match read.await {
+        Ok(Some(parent)) if is_it(&parent.metadata) => Ok(paused(&parent.metadata)),
+        // Without the kind or the right to read it, no parent is operated here.
+        Ok(_) | Err(cluster::Error::Forbidden { .. } | cluster::Error::KindMissing { .. }) => {
+            Ok(Some(Parent::Gone(owner.name.clone())))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns `true` if a child is about to serve, but does not yet.

@@ -40,9 +40,9 @@ use lifecycle::plan::TakeSnapshot;
 use lifecycle::session_job::world::{FailedSubmission, Tried};
 use lifecycle::trigger::known::SnapshotKind;
 use lifecycle::trigger::memory::Memory;
-use lifecycle::wait::Waiting;
+use lifecycle::wait::{Awaited, Waiting};
 use lifecycle::world::{Fact, Job, JobException, ToldExceptions};
-use metrics::{Metrics, Now};
+use metrics::{Metrics, Now, Wait};
 
 /// Maximum time that a status that only reports the creation of a JobManager waits for the next one. Most JobManagers
 /// whose image is not pulled from afar are running by then, which saves a write.
@@ -259,10 +259,14 @@ impl Context {
         lock(&self.waits).get(uid).copied()
     }
 
-    /// Counts a resource whose wait is longer than normal.
+    /// Counts a resource that is paused, or whose wait is longer than normal.
     pub(super) fn note_lateness(&self, uid: &str, waits: Option<Waiting>) {
-        let is_late = waits.is_some_and(|waits| waits.is_late(Timestamp::now()));
-        self.metrics.note_wait(uid, is_late);
+        let wait = match waits {
+            Some(waits) if waits.on == Awaited::Unpaused => Wait::Paused,
+            Some(waits) if waits.is_late(Timestamp::now()) => Wait::Late,
+            Some(_) | None => Wait::Normal,
+        };
+        self.metrics.note_wait(uid, wait);
     }
 
     pub(super) fn note_wait(&self, uid: &str, waits: Option<Waiting>) {

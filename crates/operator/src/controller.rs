@@ -24,6 +24,7 @@ use super::request_slots::{Cancellation, PassRun};
 use super::resource::Act;
 use super::unlisted::Unlisted;
 use super::watching;
+use api::is_paused;
 use clients::cluster;
 use config::options;
 use metrics::Sighting;
@@ -195,7 +196,9 @@ fn what_wakes<K: Operated>(resource: &Guarded<K>) -> Option<u64> {
     let finalizers = predicates::finalizers(resource).unwrap_or_default();
     let labels = predicates::labels(resource).unwrap_or_default();
     let deletion = u64::from(resource.meta().deletion_timestamp.is_some());
-    Some(generation ^ finalizers.rotate_left(21) ^ labels.rotate_left(42) ^ (deletion << 63))
+    let pause = u64::from(is_paused(resource.meta()));
+    let flags = deletion << 63 | pause << 62;
+    Some(generation ^ finalizers.rotate_left(21) ^ labels.rotate_left(42) ^ flags)
 }
 
 pub(super) fn notify_others<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {

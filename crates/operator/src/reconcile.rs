@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::act::{self, Stopped, Taken};
 use super::autoscaler::{self, Cluster, Scaled};
+use super::blue_green;
 use super::context::{Context, Progress, STATUS_DELAY};
 use super::kind::{Guarded, Operated, Sight};
 use super::observe::{self, Subject, tell};
@@ -18,6 +19,7 @@ use super::session_job::jar::NotSubmitted;
 use super::snapshot::index;
 use super::validator;
 use api::deployment::FlinkDeployment;
+use api::is_paused;
 use api::reconciled::StoredSpec as _;
 use api::state_snapshot::JobKind;
 use api::status::JobStatusState;
@@ -112,9 +114,11 @@ pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Ag
     let pending = kept.written(&act.uid).and_then(|written| written.pending);
     let status = pending.as_ref().map_or(&act.stored, |(status, _)| status).clone();
     let operator = Arc::clone(&act.operator);
-    autoscaler::tidy(&act.resource, &status, cluster, &operator, context)
-        .await
-        .map_err(Error::Observe)?;
+    if !is_paused(act.resource.meta()) {
+        autoscaler::tidy(&act.resource, &status, cluster, &operator, context)
+            .await
+            .map_err(Error::Observe)?;
+    }
     let plan = plan(&act.resource, &status, cluster, &operator, context).await?;
     report(&act.resource, &status, &plan, context);
     K::decided(&act.resource, &plan.status, context);
@@ -173,10 +177,12 @@ pub(super) async fn plan<K: Scaled>(
 ) -> Result<PlanOf<K>, Error> {
     let wanted = autoscaler::wanted(resource, status, cluster, operator, context);
     let resource = &*wanted.await.map_err(Error::Observe)?;
+    let parent = blue_green::parent(resource.meta(), context).await.map_err(Error::Observe)?;
     let uid = resource.meta().uid.as_deref().unwrap_or_default();
     let mut world = World {
         has_snapshot_resources: context.has_snapshot_resources(),
-        is_target: super::blue_green::is_target(resource.meta(), context),
+        is_target: blue_green::is_target(resource.meta(), context),
+        parent,
         fresh: fresh(),
         told_exceptions: context.told_exceptions(uid),
         waits: context.wait_of(uid),

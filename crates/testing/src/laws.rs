@@ -43,6 +43,8 @@ laws! {
         "A crash before any step changes nothing in the end."
     DeploymentTrial "deployment-trial"
         "A spec that does not pass its trial stops nothing, and no pods of a trial are left."
+    Paused "paused"
+        "Nothing of a paused resource is started, stopped or deleted."
     FleetWaves "fleet-waves"
         "Never more resources of a fleet are down than allowed, and a failing start stops the wave."
     SessionClusterJobs "session-cluster-jobs"

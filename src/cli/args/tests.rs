@@ -26,13 +26,15 @@ fn no_argument_of_a_command_takes_the_place_of_a_global_one() {
 }
 
 /// Commands that change something in a cluster, or the sandboxes of the machine.
-const CHANGES: [&str; 33] = [
+const CHANGES: [&str; 35] = [
     "init",
     "deploy",
     "run",
     "sql",
     "suspend",
     "resume",
+    "pause",
+    "unpause",
     "restart",
     "scale",
     "set image",

@@ -14,15 +14,12 @@ use serde_with::skip_serializing_none;
 
 use crate::cli::args::{Global, Output};
 use crate::cli::connection::Connection;
-use crate::cli::failure::Failure;
 use crate::cli::printer::{Printer, ValueFormat};
 use crate::cli::{deployment, operator_config, table};
-use api::state_snapshot::FlinkStateSnapshot;
 use api::{DEPLOYMENT_FINALIZER, GROUP, SESSION_JOB_FINALIZER, STATE_SNAPSHOT_FINALIZER};
+use clients::cluster;
 use clients::cluster::access::{Operation, may};
-use clients::cluster::apply::ObjectId;
 use clients::cluster::namespaces::{Termination, termination};
-use clients::cluster::{self, read};
 use clients::flink::access::{Access, Connector, Options};
 use lifecycle::blocker::Deadline;
 use operator::context::Context;
@@ -134,7 +131,7 @@ pub(super) async fn run(
     // Read as the user, and review the rights of the account that `--as` names.
     let own = Global { impersonate: None, impersonate_groups: Vec::new(), ..global.clone() };
     let (connection, asked_about) = (own.connect().await?, global.connect().await?);
-    let resource = resolve(&connection, name).await?;
+    let resource = deployment::fetch_of_any_kind(&connection, name).await?.0;
     let operator = operator_config::load(operator_config, printer)?;
     let options = Options::from_environment(access, connection.rest_address.clone());
     let connector = Connector::new(&options, connection.config.as_ref())
@@ -158,23 +155,6 @@ pub(super) async fn run(
         Some(format) => printer.value(&explanation, format),
         None => Ok(printer.line(shown(&explanation, seen.now))?),
     }
-}
-
-/// Returns the stored resource, of any of the four kinds.
-async fn resolve(connection: &Connection, name: &str) -> anyhow::Result<Value> {
-    let (kind, plain) = name.split_once('/').unwrap_or_default();
-    let kind = kind.strip_suffix(".flink.apache.org").unwrap_or(kind).to_lowercase();
-    let namespace = &connection.namespace;
-    if !matches!(
-        kind.as_str(),
-        "snapshot" | "flinksnp" | "flinkstatesnapshot" | "flinkstatesnapshots"
-    ) {
-        return Ok(deployment::fetch_itself(connection, name).await?.0);
-    }
-    let id = ObjectId::of::<FlinkStateSnapshot>(namespace, plain);
-    read::get_value(&connection.client, &id).await?.ok_or_else(|| {
-        Failure::new(format!("no FlinkStateSnapshot `{plain}` in namespace `{namespace}`")).into()
-    })
 }
 
 /// Previews the operator's next pass; `None` for a kind that the operator does not manage.

@@ -47,6 +47,15 @@ struct Metadata {
     creation_timestamp: Leaf,
     deletion_timestamp: Leaf,
     generation: Leaf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<Annotations>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Annotations {
+    #[serde(rename = "flink.apache.org/paused", skip_serializing_if = "Option::is_none")]
+    paused: Leaf,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -171,16 +180,15 @@ mod tests {
         let row =
             |object: Value| Row::of::<FlinkDeployment>(serde_json::from_value(object).unwrap()).0;
         let whole = row(json!({
-            "metadata": {"name": "a", "managedFields": [{"manager": "x"}], "annotations": {"b": "c"}},
+            "metadata": {"name": "a", "managedFields": [{"manager": "x"}], "annotations": {"unseen": "c", "flink.apache.org/paused": "true"}},
             "spec": {"image": "i", "podTemplate": {"spec": {}}, "job": {"upgradeMode": "savepoint", "args": ["x"]}},
             "status": {"jobStatus": {"state": "RUNNING"}, "reconciliationStatus": {"lastReconciledSpec": "long"}},
         }));
         assert_eq!((whole.name(), whole.upgrade_mode()), ("a", "savepoint"));
+        assert!(whole.is_paused_by_itself());
         assert_eq!((whole.job_state(), whole.image()), (Some("RUNNING"), Some("i")));
         let text = whole.0.to_string();
-        for left_out in
-            ["managedFields", "annotations", "podTemplate", "args", "lastReconciledSpec"]
-        {
+        for left_out in ["managedFields", "unseen", "podTemplate", "args", "lastReconciledSpec"] {
             assert!(!text.contains(left_out), "{left_out}");
         }
         assert!(row(json!({"metadata": {"name": "s"}, "spec": {}})).is_session());

@@ -17,7 +17,7 @@ use crate::cli::list;
 use crate::cli::printer::Printer;
 use api::CONTINUE_UPGRADES_ANNOTATION;
 use clients::cluster::{apply, read};
-use lifecycle::conditions::PAUSED;
+use lifecycle::conditions::UPGRADES_PAUSED;
 
 /// Pause between checks whether the operator has reacted.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -113,5 +113,5 @@ async fn await_operator(
 }
 
 fn is_paused(deployment: &Deployment) -> bool {
-    deployment.upgrade_waits().is_some_and(|(reason, _)| reason == PAUSED)
+    deployment.upgrade_waits().is_some_and(|(reason, _)| reason == UPGRADES_PAUSED)
 }

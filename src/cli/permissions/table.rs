@@ -23,6 +23,8 @@ const TELL_FLINK: Grant = grant(&["get", "create"], "", "services").sub("proxy")
 /// About `ui`, which sends everything that people do in a browser.
 const FORWARDED: &str = "the verb depends on what you do there; or `list` of pods, and `get` and `create` of \
                          `pods/portforward`, by which jars are uploaded if it is allowed";
+/// About a name that only `pause`, `unpause` and `delete --explain` take.
+const OF_SNAPSHOTS: &str = "`snapshot/NAME` needs `get` and `patch` of flinkstatesnapshots";
 const REVISIONS: Grant = grant(&["list"], "apps", "controllerrevisions");
 const PODS: Grant = grant(&["list"], "", "pods");
 const EVENTS: Grant = grant(&["list"], "", "events");
@@ -183,6 +185,8 @@ pub fn all() -> Vec<Needs> {
         ),
         needs("suspend", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
         needs("resume", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
+        needs("pause", &[&NAMED, &[NAMES], &PATCH], OF_SNAPSHOTS),
+        needs("unpause", &[&NAMED, &[NAMES], &PATCH], OF_SNAPSHOTS),
         needs("restart", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
         needs(
             "scale",

@@ -57,6 +57,7 @@ pub(super) fn parts(facts: &Facts, is_wide: bool, now: Timestamp) -> Parts {
         Err(error) => vec![Node::leaf(styled(RED, error))],
     };
     let mut children = Vec::new();
+    children.extend(paused(deployment));
     children.extend(reconciliation(deployment));
     if let Some(cluster) = session_cluster {
         children.push(cluster_node(cluster));
@@ -117,6 +118,11 @@ pub(super) fn headline(deployment: &Deployment, now: Timestamp) -> String {
         coloured(state),
         styled(DIM, format_args!("({})", about.join(", ")))
     )
+}
+
+/// Returns a node if the operator only observes the resource.
+fn paused(deployment: &Deployment) -> Option<Node> {
+    Some(Node::leaf(styled(YELLOW, deployment.paused()?)))
 }
 
 /// Returns a node if the operator has not picked up the current spec.

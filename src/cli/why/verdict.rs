@@ -41,6 +41,7 @@ pub(super) enum Cause {
     Healthy,
     Starting,
     Deleting,
+    Paused,
     Suspended,
     OperatorNotRunning,
     InvalidSpec,
@@ -176,6 +177,7 @@ pub(super) fn verdict(facts: &Facts) -> Verdict {
         .or_else(|| refused_pods(facts))
         .or_else(|| bad_pods(facts))
         .or_else(|| refusal_of_operator(facts))
+        .or_else(|| paused(facts))
         .or_else(|| suspended(facts))
         .or_else(|| job(facts))
         .or_else(|| refused_object(facts))
@@ -430,6 +432,15 @@ fn refusal_of_operator(facts: &Facts) -> Option<Found> {
         format!("; the newest state that is known is `{path}`, and a newer one may be beside it")
     });
     Some(Found::new(cause, format!("{}{known}", signs::quoted(&error))))
+}
+
+/// Finds a resource that the operator only observes, whatever it is like.
+fn paused(facts: &Facts) -> Option<Found> {
+    let resource = &facts.resource;
+    let paused = resource.paused()?;
+    let job =
+        resource.job_state().map_or_else(String::new, |state| format!("; the job is {state}"));
+    Some(Found::new(Cause::Paused, format!("{}{job}", signs::quoted(&paused))))
 }
 
 fn suspended(facts: &Facts) -> Option<Found> {

@@ -57,8 +57,8 @@ fn lines(command: &str, folder: &Path) -> Vec<String> {
             vec!["autoscaler status orders".to_owned(), "autoscaler history orders".to_owned()]
         }
         "scale" => vec!["scale orders --parallelism 3".to_owned()],
-        "suspend" | "resume" | "why" | "history" | "logs" | "exec" | "events" | "config"
-        | "restart" | "checkpoints" | "ui" | "promote" | "abort" => {
+        "suspend" | "resume" | "pause" | "unpause" | "why" | "history" | "logs" | "exec"
+        | "events" | "config" | "restart" | "checkpoints" | "ui" | "promote" | "abort" => {
             vec![format!("{command} orders")]
         }
         // They run until they are stopped, or install a whole operator: see `e2e::install`. `dashboard` needs the

@@ -42,6 +42,7 @@ const LINES: &[(&str, &str)] = &[
     ),
     ("operator install", "operator install --dry-run=client"),
     ("operator upgrade", "operator upgrade --dry-run=client"),
+    ("pause", "pause wordcount"),
     ("plan", "plan wordcount --set image=flink:1.20-java17"),
     ("promote", "promote mail --retry"),
     ("render", "render -f examples/basic.yaml"),
@@ -66,6 +67,7 @@ const LINES: &[(&str, &str)] = &[
     ("status", "status wordcount"),
     ("suspend", "suspend wordcount"),
     ("top", "top"),
+    ("unpause", "unpause wordcount"),
     ("version", "version --check"),
     ("why", "why bills"),
 ];

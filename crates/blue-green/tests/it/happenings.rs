@@ -1,5 +1,6 @@
 //! What may happen in an explored world.
 
+use api::PAUSED_ANNOTATION;
 use api::blue_green::{ABORT_ANNOTATION, Colour, PROMOTE_ANNOTATION, RETRY_ANNOTATION};
 use api::job::JobState;
 use blue_green::child::Child;
@@ -28,6 +29,8 @@ pub(crate) enum Edit {
     Abort,
     Retry,
     Delete,
+    Pause,
+    Unpause,
 }
 
 /// The child that a fault affects.
@@ -166,6 +169,8 @@ impl Sim {
                     self.annotate(RETRY_ANNOTATION, since);
                 }
             }
+            Edit::Pause => self.annotate(PAUSED_ANNOTATION, "true".to_owned()),
+            Edit::Unpause => self.annotate(PAUSED_ANNOTATION, "false".to_owned()),
             Edit::Delete => self.resource.metadata.deletion_timestamp = Some(Time(self.now)),
         }
     }

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::PAUSED_ANNOTATION;
 use api::blue_green::{BlueGreenState, BlueGreenStatus, Colour};
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::job::JobState;
@@ -352,6 +353,7 @@ impl Sim {
     /// From now on nothing breaks and no one edits.
     fn leave_alone(&mut self) {
         (self.savepoint_fails, self.savepoint_takes) = (false, 2);
+        self.annotate(PAUSED_ANNOTATION, "false".to_owned());
         for _ in 0..150 {
             self.tick();
             self.pass(None);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::blue_green::{BlueGreenStatus, Colour};
 use api::deployment::FlinkDeployment;
+use api::is_paused;
 use api::job::UpgradeMode;
 use blue_green::child::Child;
 use blue_green::decide;
@@ -12,6 +13,8 @@ use blue_green::not_carried_out;
 use blue_green::plan::{Plan, Step};
 use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
 use jiff::SignedDuration;
+use lifecycle::conditions::of_type;
+use lifecycle::paused::PAUSED;
 use testing::choices::{Choices, seeds};
 use testing::laws::Law;
 use testing::operated::{Next, Operated};
@@ -63,6 +66,7 @@ impl Operated for Sim {
             match decide(&world) {
                 Ok(plan) => {
                     self.assert_names_its_wait(&plan);
+                    self.assert_is_left_alone(&plan);
                     return plan;
                 }
                 Err(Question::Savepoint(colour, id)) => {
@@ -222,6 +226,17 @@ impl Sim {
         let now = self.now + self.upheaval.skew;
         if let Some(waits) = plan.waits.filter(|waits| waits.is_late(now)) {
             assert!(plan.status.error.is_some(), "{law}: waits without a word: {waits:?}");
+        }
+    }
+
+    fn assert_is_left_alone(&self, plan: &Plan) {
+        let is_record = |step: &Step| matches!(step, Step::WriteStatus(_) | Step::Event(_));
+        let is_going = self.resource.metadata.deletion_timestamp.is_some();
+        if is_paused(&self.resource.metadata) && !is_going {
+            let (law, told) = (Law::Paused, self.told(plan));
+            assert!(plan.steps.iter().all(is_record), "{law}: {told}");
+            let condition = of_type(&plan.status.conditions, PAUSED);
+            assert!(condition.is_some(), "{law}: not told: {:?}", plan.status);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Random lives with user actions, faults and crashes before any step.
 
+use api::PAUSED_ANNOTATION;
 use api::blue_green::{ABORT_ANNOTATION, Colour, PROMOTE_ANNOTATION};
 use api::job::{JobState, UpgradeMode};
 use blue_green::child::Child;
@@ -30,7 +31,9 @@ impl Sim {
     }
 
     pub(crate) fn misfortune(&mut self, choices: &mut Choices) {
-        match choices.below(18) {
+        match choices.below(20) {
+            18 => self.annotate(PAUSED_ANNOTATION, "true".to_owned()),
+            19 => self.annotate(PAUSED_ANNOTATION, "false".to_owned()),
             0 | 1 => {
                 self.edit_job(|job| job.parallelism = Some(job.parallelism.unwrap_or(1) % 5 + 1));
             }

@@ -15,6 +15,7 @@ use crate::lifecycle::{lifecycle_state, needs_a_person, running_condition};
 use crate::memo::{Memo, Source};
 use crate::notes::{Note, RESTART_ATTEMPTS, SCALED_TO};
 use crate::pass::{DeploymentPass, Pass};
+use crate::paused;
 use crate::plan::{ClusterStep, Plan};
 use crate::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
 use crate::resource::JobResource;
@@ -126,7 +127,8 @@ impl Kind for FlinkDeployment {
             .conditions
             .splice(0..0, running_condition(&pass.status, &before, is_application, now));
         let waits = pass.upgrade_waits(&before);
-        pass.status.conditions.extend(waits);
+        let paused = pass.paused.as_deref().map(|message| paused::condition(&before, message, now));
+        pass.status.conditions.extend(waits.into_iter().chain(paused));
     }
 
     fn has_recovered(pass: &DeploymentPass<'_>) -> bool {

@@ -144,6 +144,10 @@ impl DeploymentPass<'_> {
         if before == JobManagerDeploymentStatus::Missing {
             // A recovery created it, and did not finish.
             self.own.is_unfinished = true;
+            if self.paused.is_some() {
+                // Only this pass finds that out.
+                UNFINISHED_DEPLOYMENT.set(&mut self.status.cluster_info, &job_manager.uid);
+            }
             STARTED_WITH.clear(&mut self.status.cluster_info);
         }
         // Another object was refused.

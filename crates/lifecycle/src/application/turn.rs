@@ -1,6 +1,8 @@
 //! An edit of what runs takes its turn in the budget of upgrades before anything is tried or stopped for it.
 
-use crate::conditions::{PAUSED, UPGRADE_ADMITTED, WAITS_FOR_TURN, of_type, upgrade_waits};
+use crate::conditions::{
+    UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN, of_type, upgrade_waits,
+};
 use crate::event::{Component, Event};
 use crate::kind::Maybe;
 use crate::notes::PREFLIGHT;
@@ -36,9 +38,9 @@ impl DeploymentPass<'_> {
         }
         let turn = self.world.turn()?.map_err(|reason| Halt::cannot(reason.to_owned()))?;
         let Some((reason, message)) = in_words(turn) else { return Ok(None) };
-        let told = Told { generation: self.generation, is_paused: reason == PAUSED };
+        let told = Told { generation: self.generation, is_paused: reason == UPGRADES_PAUSED };
         if Told::of(self.world.status) != Some(told) {
-            let event = if reason == PAUSED { Event::warning } else { Event::normal };
+            let event = if reason == UPGRADES_PAUSED { Event::warning } else { Event::normal };
             self.tell(event(reason, Component::Operator, message.clone()));
         }
         self.own.waits_for_turn = Some((reason, message.clone()));
@@ -78,7 +80,7 @@ fn in_words(turn: &Turn) -> Option<(&'static str, String)> {
                  with `kubectl flink operator continue`",
                 options::UPGRADE_PAUSE_AFTER_FAILURES.key()
             );
-            Some((PAUSED, message))
+            Some((UPGRADES_PAUSED, message))
         }
     }
 }

@@ -13,7 +13,6 @@ use crate::blocker::{Blocker, Reason, give_up_at};
 use crate::error_document::message_of;
 use crate::event::{Component, Event};
 use crate::wait::{Awaited, Waiting};
-use api::STATE_SNAPSHOT_FINALIZER;
 use api::state_snapshot::SnapshotState;
 use state::references::{CLAIMED, is_checkpoint, is_same_location};
 
@@ -27,8 +26,7 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 impl Pass<'_> {
     pub(super) fn delete(&mut self) -> Result<Plan, Question> {
-        let finalizers = self.world.resource.metadata.finalizers.as_deref().unwrap_or_default();
-        if !finalizers.iter().any(|finalizer| finalizer == STATE_SNAPSHOT_FINALIZER) {
+        if !self.has_finalizer() {
             return Ok(self.untouched("being deleted without this operator's finalizer"));
         }
         let Some(savepoint) = &self.spec().savepoint else {

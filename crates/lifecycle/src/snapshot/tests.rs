@@ -625,3 +625,56 @@ fn a_validator_outside_is_asked_before_a_snapshot_is_taken() {
     case.facts.verdict = Fact::NotAsked;
     case.pass();
 }
+
+// --- paused ---
+
+impl Case {
+    fn pause(&mut self, value: &str) {
+        let annotations = self.resource.metadata.annotations.get_or_insert_default();
+        annotations.insert(api::PAUSED_ANNOTATION.to_owned(), value.to_owned());
+    }
+}
+
+#[test]
+fn a_paused_snapshot_is_not_taken_and_says_so_once() {
+    let mut case = savepoint(json!({}));
+    case.pause("true");
+    case.pass();
+    assert!(!case.steps.contains(&"trigger"), "{:?}", case.steps);
+    let error = message_of(case.status().error.as_deref().unwrap());
+    assert!(error.contains("kubectl flink unpause"), "{error}");
+    let told = case.events.len();
+    case.later(600).pass();
+    assert_eq!((case.events.len(), case.state()), (told, SnapshotState::TriggerPending));
+    case.pause("false");
+    case.pass();
+    assert!(case.steps.contains(&"trigger"), "{:?}", case.steps);
+    assert_eq!((case.status().error, case.state()), (None, SnapshotState::InProgress));
+}
+
+#[test]
+fn a_snapshot_that_is_being_taken_is_followed_while_it_is_paused() {
+    let mut case = savepoint(json!({}));
+    case.pass();
+    case.pause("true");
+    case.trigger(Trigger::NotFound);
+    case.pass();
+    assert!(!case.steps.contains(&"trigger"), "it is not sent again: {:?}", case.steps);
+    case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()), checkpoint: None });
+    case.pass();
+    assert_eq!(case.state(), SnapshotState::Completed);
+}
+
+#[test]
+fn the_deletion_of_a_paused_snapshot_waits() {
+    let mut case = savepoint(json!({}));
+    case.pass();
+    case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()), checkpoint: None });
+    case.pass();
+    case.pause("true");
+    case.resource.metadata.deletion_timestamp = Some(Time(case.now));
+    let plan = decide(&case.world()).unwrap();
+    assert_eq!(plan.blocker.as_ref().map(|blocker| blocker.reason), Some(Reason::Paused));
+    case.apply(plan);
+    assert!(case.is_kept(), "{:?}", case.steps);
+}

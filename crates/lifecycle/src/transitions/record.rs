@@ -335,7 +335,7 @@ impl<K: Kind> Pass<'_, K> {
         } else if K::has_recovered(self) || self.is_carried_out() {
             self.status.set_error(None);
         }
-        let before = self.status.conditions_mut().cloned();
+        let before = self.status.conditions().cloned();
         K::settle(self);
         if let Some(error) = self.status.error() {
             let error = Form::of(&self.world.operator.base).apply(error);

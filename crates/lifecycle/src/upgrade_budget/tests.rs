@@ -320,7 +320,7 @@ fn another_process_takes_up_what_was_told() {
     upgrading.reconciliation_status.last_stable_spec = Some("{}".to_owned());
     let mut fleet = Fleet::new(LIMITS);
     fleet.budget.restore(&of("a"), 2, &told(WAITS_FOR_TURN), fleet.now);
-    fleet.budget.restore(&of("b"), 3, &told(PAUSED), fleet.now);
+    fleet.budget.restore(&of("b"), 3, &told(UPGRADES_PAUSED), fleet.now);
     fleet.budget.restore(&of("c"), 2, &upgrading, fleet.now);
     assert_eq!((fleet.ask_for("b", 2), fleet.ask("new")), (Turn::Paused, Turn::Paused));
     assert_eq!(fleet.ask_for("b", 3), Turn::Taken, "its spec was changed meanwhile");

@@ -13,6 +13,7 @@ mod deletion;
 mod etcd_restore;
 mod hot;
 mod not_carried_out;
+mod paused;
 mod phases;
 mod properties;
 mod quirks;

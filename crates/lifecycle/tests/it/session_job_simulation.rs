@@ -48,7 +48,8 @@ use state::restore_point::RestorePoint;
 use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::upheaval::{Refused, Upheaval, Upheaved};
 use super::support::operated::{
-    Event, Interruption, Operated, Stored, interrupted, operated, undisturbed,
+    Event, Interruption, Operated, Stored, assert_is_left_alone, interrupted, operated, pause,
+    undisturbed,
 };
 use super::support::phases::store_session_job;
 use super::support::worlds::{
@@ -56,6 +57,7 @@ use super::support::worlds::{
     asked_again, crashes, fact, moody_verdict, newest, oldest, parallelism, phase, recorded,
     referred_to, show_on_failure, stop_on_record, tell_allocations, tell_pace, without_history,
 };
+use api::is_paused;
 use testing::choices::{Choices, seeds};
 use testing::laws::Law;
 

@@ -38,7 +38,8 @@ use serde_json::json;
 use state::restore_point::RestorePoint;
 
 use super::support::operated::{
-    Event, Interruption, Operated, Stored, interrupted, is_in_conflict, operated, undisturbed,
+    Event, Interruption, Operated, Stored, assert_is_left_alone, interrupted, is_in_conflict,
+    operated, pause, undisturbed,
 };
 use super::support::phases::store_deployment;
 use super::support::worlds::{
@@ -47,6 +48,7 @@ use super::support::worlds::{
     newest, no_such_image, oldest, parallelism, phase, recorded, referred_to, show_on_failure,
     stop_on_record, tell_allocations, tell_pace, without_history,
 };
+use api::is_paused;
 use doubt::{Doubt, asks};
 use upheaval::{Refused, Upheaval, Upheaved};
 

@@ -8,7 +8,7 @@ use super::super::family::{Family, Of, Point, Scope, Value};
 use super::super::lifecycle::{BLUE_GREEN_STATES, STATES};
 use super::super::scaling;
 use super::super::{Facts, Kind, number};
-use super::{Counts, Fleet, Group, Timings};
+use super::{Counts, Fleet, Group, Timings, Wait};
 use api::state_snapshot::SnapshotState;
 use api::status::{JobManagerDeploymentStatus, JobStatusState};
 
@@ -62,6 +62,7 @@ const OF_RESOURCE: [(&str, CountOf); 9] = [
 struct Tally {
     all: u64,
     late: u64,
+    paused: u64,
     lifecycle: [u64; STATES.len()],
     job_manager: [u64; JOB_MANAGER.len()],
     versions: BTreeMap<Box<str>, u64>,
@@ -83,9 +84,10 @@ type StatesOf = fn(&Tally) -> &[u64; SNAPSHOT.len()];
 type Tallies<'t> = Vec<(&'t Arc<str>, &'t Tally)>;
 
 impl Tally {
-    fn add(&mut self, facts: &Facts, is_late: bool) {
+    fn add(&mut self, facts: &Facts, wait: Wait) {
         self.all += 1;
-        self.late += u64::from(is_late);
+        self.late += u64::from(wait == Wait::Late);
+        self.paused += u64::from(wait == Wait::Paused);
         if let Some(state) = facts.lifecycle() {
             count(&mut self.lifecycle, STATES.iter().position(|known| *known == state));
         }
@@ -145,7 +147,7 @@ impl Fleet {
             self.groups.keys().map(|key| (key.clone(), Tally::default())).collect();
         for resource in self.resources.values() {
             let key = (resource.id.kind, Arc::clone(&resource.id.namespace));
-            tallies.entry(key).or_default().add(&resource.facts, resource.is_late);
+            tallies.entry(key).or_default().add(&resource.facts, resource.wait);
         }
         let kinds = [Kind::FlinkDeployment, Kind::FlinkSessionJob];
         let kinds = kinds.map(|kind| (kind, of_kind(&tallies, kind)));
@@ -161,10 +163,12 @@ impl Fleet {
             families.push(Family::new(Scope::Namespace, name, points));
         };
         tell("Count".to_owned(), counted);
-        let late = Kind::ALL
-            .iter()
-            .flat_map(|kind| gauges(*kind, &of_kind(&tallies, *kind), &|tally| tally.late));
-        tell("Waiting.Late.Count".to_owned(), late.collect());
+        let of_all = |read: &dyn Fn(&Tally) -> u64| -> Vec<Point> {
+            let of = |kind: &Kind| gauges(*kind, &of_kind(&tallies, *kind), read);
+            Kind::ALL.iter().flat_map(of).collect()
+        };
+        tell("Waiting.Late.Count".to_owned(), of_all(&|tally| tally.late));
+        tell("Paused.Count".to_owned(), of_all(&|tally| tally.paused));
         if self.settings.lifecycle {
             for (place, state) in STATES.iter().enumerate() {
                 let points = of_both(&|tally| at(&tally.lifecycle, place));

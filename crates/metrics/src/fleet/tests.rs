@@ -73,8 +73,9 @@ fn resources_are_counted_by_what_they_are() {
     ] {
         fleet.see(&sighting(uid, 1, Facts::Snapshot { is_savepoint, state }), at(0));
     }
-    fleet.note_wait("a", true);
-    fleet.note_wait("d", true);
+    fleet.note_wait("a", Wait::Late);
+    fleet.note_wait("c", Wait::Paused);
+    fleet.note_wait("d", Wait::Late);
     let counts: Vec<String> =
         told(&fleet, "").into_iter().filter(|line| !line.starts_with("JOSDK")).collect();
     assert_eq!(
@@ -84,6 +85,7 @@ fn resources_are_counted_by_what_they_are() {
             "Count shop = 1",
             "Waiting.Late.Count shop = 1",
             "Waiting.Late.Count shop = 1",
+            "Paused.Count shop = 1",
             "Lifecycle.State.STABLE.Count shop = 1",
             "Lifecycle.State.STABLE.Count shop = 1",
             "Lifecycle.State.FAILED.Count shop = 1",

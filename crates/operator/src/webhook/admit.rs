@@ -10,11 +10,13 @@ mod review;
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::mutator::Mutated;
 use api::blue_green::{BlueGreenStatus, FlinkBlueGreenDeployment};
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
+use api::is_paused;
 use api::reconciled::{ReconciledJob, ReconciledSpec, session_cluster_over};
 use api::session_job::{FlinkSessionJob, SessionJobStatus};
 use api::state_snapshot::FlinkStateSnapshot;
@@ -23,6 +25,7 @@ use config::known::unknown_options;
 use config::{FlinkConfig, OperatorConfig};
 pub use jurisdiction::Jurisdiction;
 use lifecycle::application::version::allow_running_version;
+use lifecycle::paused;
 use lifecycle::session_job::SESSION_LABEL;
 use lifecycle::verdict::Opinion;
 use lifecycle::world::Fact;
@@ -173,6 +176,15 @@ impl Change {
         &self.namespace
     }
 
+    fn metadata(&self) -> &ObjectMeta {
+        match &self.wanted {
+            Wanted::Deployment(deployment, _) => &deployment.metadata,
+            Wanted::SessionJob(job, _) => &job.metadata,
+            Wanted::StateSnapshot(snapshot) => &snapshot.metadata,
+            Wanted::BlueGreen(resource, _) => &resource.metadata,
+        }
+    }
+
     /// Returns the session cluster to look up.
     pub fn session(&self) -> Option<&str> {
         let Wanted::SessionJob(job, _) = &self.wanted else { return None };
@@ -268,6 +280,9 @@ pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answe
         }
     }
     answer.take_in(opinions);
+    if is_paused(change.metadata()) {
+        answer.warnings.push(format!("it does not take effect yet: {}", paused::message()));
+    }
     answer
 }
 

@@ -39,6 +39,11 @@ fn of(cause: Cause) -> Words {
             "It is gone once the operator has cleaned up; `delete --explain` shows what that waits for.",
             "kubectl flink delete {name} --explain",
         ),
+        Cause::Paused => words(
+            "`{name}` is paused: the operator only observes it.",
+            "Unpause it, and the operator carries out what the spec asks for.",
+            "kubectl flink unpause {name}",
+        ),
         Cause::Suspended => words(
             "`{name}` is suspended on purpose.",
             "Resume it to continue from the state that it left.",

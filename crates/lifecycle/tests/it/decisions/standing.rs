@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use api::PAUSED_ANNOTATION;
 use api::status::Condition;
 use lifecycle::conditions::of_type;
 use lifecycle::standing::{READY, RECONCILING, STALLED};
@@ -53,6 +54,12 @@ fn with_turn(turn: Turn) -> Scene {
     scene
 }
 
+fn paused(mut scene: Scene) -> Scene {
+    let annotations = scene.resource.metadata.annotations.get_or_insert_default();
+    annotations.insert(PAUSED_ANNOTATION.to_owned(), "true".to_owned());
+    scene
+}
+
 fn restarting() -> Scene {
     let mut scene = Scene::running("savepoint").in_state(JobStatusState::Restarting);
     scene.status.job_status.update_time = Some(ago(5).as_millisecond().to_string());
@@ -89,6 +96,7 @@ fn tools_say_of_a_resource_what_its_status_says() {
                 .edit_job(|job| job.state = JobState::Suspended)
                 .suspended(UpgradeMode::Savepoint),
         ),
+        ("an edit of a paused resource", paused(edited())),
         ("the resource is being deleted", Scene::running("savepoint").delete()),
     ];
     let mut table = "| | `lifecycleState` | `Ready` | kstatus | `kubectl wait --for=condition=Ready` | `…=Stalled` |\n|---|---|---|---|---|---|\n".to_owned();

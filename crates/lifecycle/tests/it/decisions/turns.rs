@@ -2,7 +2,7 @@
 
 use super::*;
 use api::status::LifecycleState;
-use lifecycle::conditions::{PAUSED, UPGRADE_ADMITTED, WAITS_FOR_TURN};
+use lifecycle::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN};
 use lifecycle::upgrade_budget::{Limits, Of, Standing, Turn, UpgradeBudget};
 
 fn edited(turn: Turn) -> Scene {
@@ -31,7 +31,7 @@ fn a_change_that_waits_stops_nothing_and_says_so_once() {
     scene.facts.turn = Fact::Known(Turn::Paused);
     let paused = scene.plan();
     assert!(matches!(paused.steps[..], [Step::Event(_)]), "{:?}", paused.steps);
-    assert_eq!(told_of(&paused), Some((PAUSED, Some(2))));
+    assert_eq!(told_of(&paused), Some((UPGRADES_PAUSED, Some(2))));
     scene.facts.turn = Fact::Known(Turn::Taken);
     let taken = scene.plan();
     assert!(step_names(&taken).contains(&"stop-with-savepoint"), "{:?}", step_names(&taken));

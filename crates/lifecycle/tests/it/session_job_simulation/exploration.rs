@@ -32,6 +32,8 @@ enum Edit {
     /// Start from an older state.
     Redeploy,
     Delete,
+    Pause,
+    Unpause,
     /// An option that contradicts the cluster's.
     Contradict,
     /// Give the session cluster another image, or another Flink version.
@@ -108,7 +110,8 @@ type Stored = (FlinkSessionJob, SessionJobStatus);
 
 impl Sim {
     fn make(&mut self, edit: Edit) {
-        if self.resource.metadata.deletion_timestamp.is_some() {
+        let is_pause = matches!(edit, Edit::Pause | Edit::Unpause);
+        if self.resource.metadata.deletion_timestamp.is_some() && !is_pause {
             return;
         }
         match edit {
@@ -121,6 +124,7 @@ impl Sim {
             Edit::Invalid => self.edit(|job| job.parallelism = Some(-1)),
             Edit::Overrides => self.configure(OVERRIDES, &format!("{VERTEX}:2")),
             Edit::TakeSnapshot => self.edit(|job| job.savepoint_trigger_nonce = Some(1)),
+            Edit::Pause | Edit::Unpause => pause(&mut self.resource.metadata, edit == Edit::Pause),
             Edit::Redeploy => self.redeploy(),
             Edit::Delete => {
                 let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now);
@@ -414,7 +418,7 @@ impl Explored for State {
         let plan = self.sim.pass(None);
         // An operator that looks again this soon expects a change.
         let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
-            || self.sim.has_failed_submission();
+            || self.sim.has_failed_submission() && !is_paused(&self.sim.resource.metadata);
         // A rejected write is retried forever, and the status says so.
         let is_told = before.error.is_some() && self.sim.status.error == before.error;
         let is_refused = self.sim.upheaval.stopped_at.is_some() && is_told;
@@ -441,6 +445,9 @@ impl Explored for State {
         let law = Law::SessionJobTold;
         if resource.metadata.deletion_timestamp.is_some() {
             assert!(status.error.is_some(), "{law}: its deletion waits without a word: {status:?}");
+            return;
+        }
+        if is_paused(&resource.metadata) {
             return;
         }
         let is_wanted = match resource.spec.job.as_ref().unwrap().state {
@@ -533,6 +540,21 @@ fn start(sim: Sim, (edits, faults): (&'static [Edit], &'static [Fault]), left: B
     };
     start.hurry();
     start
+}
+
+/// The resource is paused and unpaused at any moment of an upgrade.
+#[test]
+fn every_way_through_a_pause_of_a_session_job_keeps_the_laws() {
+    let edits = &[Edit::Delete, Edit::Pause, Edit::Unpause];
+    let faults = &[Fault::Job, Fault::Cancel, Fault::Cluster, Fault::Submission];
+    for mode in third(["savepoint", "last-state"]) {
+        let mut sim = Sim::new(mode, mode == "last-state");
+        sim.settle();
+        sim.checkpoint();
+        let mut start = start(sim, (edits, faults), Budget::read_or("2,1,0"));
+        start.sim.make(Edit::Parallelism);
+        exploration::explore(&format!("session job, {mode}, paused"), start);
+    }
 }
 
 /// The operator is paused in the middle of a pass, or an answer or a request takes its time.

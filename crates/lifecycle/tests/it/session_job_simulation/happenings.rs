@@ -109,6 +109,7 @@ impl Sim {
     }
 
     pub(super) fn misfortune(&mut self, choices: &mut Choices) {
+        pause(&mut self.resource.metadata, false);
         match choices.below(22) {
             0 => self.edit(|job| job.parallelism = Some(job.parallelism.unwrap_or(1) % 8 + 1)),
             1 => self.edit(|job| job.state = JobState::Suspended),
@@ -153,6 +154,7 @@ impl Sim {
             19 => self.cloud(|haze| haze.silent = 1 + choices.below(20)),
             20 => self.cloud(|haze| haze.unready = 1 + choices.below(20)),
             21 => self.cloud(|haze| haze.unread = 1 + choices.below(20)),
+            18 => pause(&mut self.resource.metadata, true),
             _ => self.edit(|job| job.parallelism = Some(3)),
         }
     }
@@ -166,6 +168,7 @@ impl Sim {
 
     /// A person fixes the spec, and names the newest state if the operator asks for it.
     pub(super) fn heal(&mut self) {
+        pause(&mut self.resource.metadata, false);
         self.end_upheaval();
         self.resource.spec.restart_nonce = Some(asked_again(self.resource.spec.restart_nonce));
         *self.resource.metadata.generation.as_mut().unwrap() += 1;

@@ -42,6 +42,7 @@ impl Operated for Sim {
                         self.periodic.held = Some(self.operator_now());
                     }
                     self.upheaval.waits = plan.waits;
+                    assert_is_left_alone(&self.resource, &plan);
                     return plan;
                 }
                 Err(question) => self.answer(question, &mut facts),

@@ -216,6 +216,7 @@ impl Scaled {
             observed_generation: status.observed_generation,
             generation: resource.metadata.generation?,
             is_deleting: false,
+            is_paused: false,
         };
         job_to_measure(&candidate).ok()?;
         let (seconds, read) = (self.seconds.max(1.0), std::mem::take(&mut self.read));

@@ -32,6 +32,8 @@ enum Edit {
     /// Start from an older state.
     Redeploy,
     Delete,
+    Pause,
+    Unpause,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -94,6 +96,9 @@ const FAULTS: &[Fault] =
 
 impl Sim {
     fn make(&mut self, edit: Edit) {
+        if matches!(edit, Edit::Pause | Edit::Unpause) {
+            return pause(&mut self.resource.metadata, edit == Edit::Pause);
+        }
         if self.resource.metadata.deletion_timestamp.is_some() {
             return;
         }
@@ -108,7 +113,7 @@ impl Sim {
             Edit::Stateless => Self::job_mut(r).upgrade_mode = UpgradeMode::Stateless,
             Edit::Invalid => Self::job_mut(r).parallelism = Some(-1),
             Edit::RestartNonce => r.spec.restart_nonce = Some(1),
-            Edit::Redeploy | Edit::Delete => {}
+            Edit::Redeploy | Edit::Delete | Edit::Pause | Edit::Unpause => {}
         });
         match edit {
             Edit::Redeploy => self.redeploy(),
@@ -469,6 +474,9 @@ impl Sim {
             assert!(error.is_some(), "{law}: its deletion waits without a word: {:?}", self.status);
             return;
         }
+        if is_paused(&self.resource.metadata) {
+            return;
+        }
         let is_wanted = match self.resource.spec.job.as_ref().unwrap().state {
             JobState::Running => LifecycleState::Stable,
             JobState::Suspended => LifecycleState::Suspended,
@@ -496,6 +504,21 @@ impl Sim {
         let runs = self.job_manager.is_some()
             && self.job.as_ref().is_some_and(|job| job.state == JobStatusState::Running);
         assert_job_is_told(law, &self.status, runs);
+    }
+}
+
+/// The resource is paused and unpaused at any moment of an upgrade.
+#[test]
+fn every_way_through_a_pause_keeps_the_laws() {
+    let edits = &[Edit::Delete, Edit::Pause, Edit::Unpause];
+    for (name, sim) in third([
+        ("savepoint", Sim::new("savepoint")),
+        ("last-state", Sim::new("last-state")),
+        ("standalone last-state", Sim::new("last-state").standalone()),
+    ]) {
+        let mut start = start(sim, (edits, FAULTS), Budget::read_or("2,1,0"));
+        start.sim.make(Edit::Parallelism);
+        exploration::explore(&format!("{name}, paused"), start);
     }
 }
 

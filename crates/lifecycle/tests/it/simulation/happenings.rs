@@ -249,6 +249,7 @@ impl Sim {
     }
 
     pub(super) fn misfortune(&mut self, choices: &mut Choices) {
+        pause(&mut self.resource.metadata, false);
         match choices.below(24) {
             22 | 23 => {
                 let parallelism = 1 + choices.below(4);
@@ -292,6 +293,7 @@ impl Sim {
             19 => self.cloud(|haze| haze.silent = 1 + choices.below(60)),
             20 => self.cloud(|haze| haze.unready = 1 + choices.below(30)),
             21 => self.cloud(|haze| haze.unread = 1 + choices.below(60)),
+            13 => pause(&mut self.resource.metadata, true),
             _ => self.edit(|r| Self::job_mut(r).parallelism = Some(3)),
         }
     }
@@ -308,6 +310,7 @@ impl Sim {
     pub(super) fn heal(&mut self) {
         // A JobManager that does not answer for long is rightly rolled back.
         self.haze = Haze::default();
+        pause(&mut self.resource.metadata, false);
         self.end_upheaval();
         self.edit(|r| {
             r.spec.image = Some("flink:1.20".to_owned());

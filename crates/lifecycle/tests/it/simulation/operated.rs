@@ -43,6 +43,7 @@ impl Operated for Sim {
                     }
                     assert_names_its_wait(&self.status, &plan);
                     self.upheaval.waits = plan.waits;
+                    assert_is_left_alone(&self.resource, &plan);
                     return plan;
                 }
                 Err(question) => self.answer(question, &mut facts),

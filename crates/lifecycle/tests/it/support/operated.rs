@@ -1,7 +1,12 @@
 //! How an operator carries out its plans for jobs and clusters in a simulated world, as in [`testing::operated`].
 
-use lifecycle::plan::Step;
-use lifecycle::resource::JobResource;
+use api::{PAUSED_ANNOTATION, is_paused};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use lifecycle::conditions::of_type;
+use lifecycle::paused::PAUSED;
+use lifecycle::plan::{PlanOf, Step};
+use lifecycle::resource::{JobResource, StatusOfJob as _};
+use testing::laws::Law;
 pub(crate) use testing::operated::{Event, Interruption, Next, Operated, interrupted, undisturbed};
 
 /// What the API server has stored of a resource: the generation, and the status.
@@ -18,6 +23,29 @@ pub(crate) fn is_in_conflict<K: JobResource, S: PartialEq>(
         Step::WriteStatus(_) => stored.1 != known.1,
         Step::AddFinalizer | Step::RemoveFinalizer => stored != known,
         _ => false,
+    }
+}
+
+/// Adds the annotation of a paused resource, or removes it.
+pub(crate) fn pause(metadata: &mut ObjectMeta, is_paused: bool) {
+    let annotations = metadata.annotations.get_or_insert_default();
+    if is_paused {
+        annotations.insert(PAUSED_ANNOTATION.to_owned(), "true".to_owned());
+    } else {
+        annotations.remove(PAUSED_ANNOTATION);
+    }
+}
+
+/// Checks that a plan for a paused resource only records what is found, and says so.
+pub(crate) fn assert_is_left_alone<K: JobResource>(resource: &K, plan: &PlanOf<K>) {
+    let (law, told) = (Law::Paused, plan.steps.iter().map(Step::name).collect::<Vec<_>>());
+    if is_paused(resource.meta()) {
+        assert!(plan.steps.iter().all(Step::is_record), "{law}: {told:?}");
+        let conditions = plan.status.conditions().map(|all| of_type(all, PAUSED).is_some());
+        let is_gone = resource.meta().deletion_timestamp.is_some()
+            && resource.meta().finalizers.as_ref().is_none_or(Vec::is_empty);
+        let is_told = conditions != Some(false) || plan.status.error().is_some() || is_gone;
+        assert!(is_told, "{law}: not told: {:?}", plan.status);
     }
 }
 

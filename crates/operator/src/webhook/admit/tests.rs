@@ -404,3 +404,16 @@ fn a_body_that_is_no_review_is_told() {
             .ends_with("`request`")
     );
 }
+
+#[test]
+fn an_edit_of_a_paused_resource_is_stored_and_warned_of() {
+    let mut paused = deployment();
+    paused["metadata"]["annotations"] = json!({"flink.apache.org/paused": "true"});
+    let mut edited = paused.clone();
+    edited["spec"]["job"]["parallelism"] = json!(7);
+    let answer = judged(&review("UPDATE", &edited, &paused), &Facts::default());
+    assert!(answer.is_allowed());
+    assert!(answer.warnings[0].contains("kubectl flink unpause"), "{:?}", answer.warnings);
+    let answer = judged(&review("UPDATE", &paused, &deployment()), &Facts::default());
+    assert_eq!(answer.warnings, [""; 0], "a pause itself is no edit");
+}
