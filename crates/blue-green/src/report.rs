@@ -9,8 +9,10 @@ use api::status::{Condition, JobStatusState};
 use config::options;
 use config::secret::hide_in_document;
 use jiff::{SignedDuration, Timestamp};
+use lifecycle::conditions::of_type;
 use lifecycle::event::{Component, Event};
 use lifecycle::paused::{self, PAUSED};
+use lifecycle::standing::{ERROR, READY, RECONCILING, STALLED, Standing};
 use lifecycle::status_texts::StatusTexts;
 use lifecycle::wait::{Awaited, STILL_WAITING, Waiting};
 
@@ -229,8 +231,10 @@ impl Pass<'_> {
         if self.world.resource.metadata.deletion_timestamp.is_some() {
             return;
         }
-        let is_own =
-            |it: &Condition| matches!(it.type_.as_deref(), Some(SERVING | PROGRESSING | PAUSED));
+        let is_own = |it: &Condition| {
+            let own = [SERVING, PROGRESSING, PAUSED, READY, RECONCILING, STALLED];
+            it.type_.as_deref().is_some_and(|type_| own.contains(&type_))
+        };
         let is_paused = is_paused(&self.world.resource.metadata);
         let mut conditions = self.world.status.conditions.clone();
         conditions.retain(|it| !is_own(it));
@@ -244,6 +248,9 @@ impl Pass<'_> {
         if is_paused {
             conditions.push(self.derived(PAUSED, true, PAUSED, &paused::message(), generation));
         }
+        let standing = self.standing(&conditions, is_paused);
+        let before = &self.world.status.conditions;
+        conditions.extend(standing.conditions(generation, before, self.world.now));
         self.status.conditions = conditions;
         self.status.hide_secrets();
         let timestamp = self.world.status.last_reconciled_timestamp.clone();
@@ -251,6 +258,37 @@ impl Pass<'_> {
         if self.status != *self.world.status {
             self.status.last_reconciled_timestamp = Some(self.world.now.to_string());
         }
+    }
+
+    /// Returns how far the resource is, from its error and its other conditions.
+    fn standing(&self, conditions: &[Condition], is_paused: bool) -> Standing {
+        let words = |type_: &str| {
+            let condition = of_type(conditions, type_)?;
+            let is_true = condition.status.as_deref() == Some("True");
+            Some((is_true, condition.reason.clone()?, condition.message.clone()?))
+        };
+        let progress = words(PROGRESSING);
+        if let Some(error) = &self.status.error {
+            let reason = progress.map_or_else(|| ERROR.to_owned(), |(_, reason, _)| reason);
+            return Standing::Stalled(reason, error.clone());
+        }
+        let standing = match (progress, self.status.job_status.state, words(SERVING)) {
+            (Some((false, reason, message)), _, _) => Standing::Stalled(reason, message),
+            (Some((true, reason, message)), _, _) => Standing::Reconciling(reason, message),
+            (None, Some(JobStatusState::Suspended), _) => {
+                Standing::Ready("Suspended".to_owned(), "the job is suspended".to_owned())
+            }
+            (None, Some(JobStatusState::Running), Some((true, _, message))) => {
+                Standing::Ready("Running".to_owned(), message)
+            }
+            (None, _, serving) => {
+                let message = serving.map(|(_, _, message)| message).unwrap_or_default();
+                Standing::Reconciling("NotRunning".to_owned(), message)
+            }
+        };
+        let is_done = matches!(standing, Standing::Ready(..)) && !self.is_edited();
+        let is_held = is_paused && !is_done && !matches!(standing, Standing::Stalled(..));
+        if is_held { Standing::Stalled(PAUSED.to_owned(), paused::message()) } else { standing }
     }
 
     fn serving(&self, generation: i64) -> Condition {

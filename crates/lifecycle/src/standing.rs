@@ -23,7 +23,7 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 
 /// Reason of an error that has none of its own.
-const ERROR: &str = "Error";
+pub const ERROR: &str = "Error";
 /// Longest message of a condition, in characters; `status.error` has the whole one.
 const MESSAGE_MAX: usize = 1_000;
 

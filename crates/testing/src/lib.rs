@@ -19,3 +19,4 @@ pub mod scene;
 pub mod share;
 pub mod sources;
 pub mod terminal;
+pub mod tools;

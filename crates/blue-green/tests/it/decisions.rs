@@ -2,16 +2,22 @@
 //! what they do.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
+use api::PAUSED_ANNOTATION;
 use api::blue_green::{ABORT_ANNOTATION, BlueGreenState, Colour, RETRY_ANNOTATION};
 use api::job::{JobState, UpgradeMode};
 use api::status::{JobStatusState, LifecycleState};
 use blue_green::child::Child;
 use blue_green::plan::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use lifecycle::conditions::of_type;
+use lifecycle::standing::{READY, STALLED};
 use serde_json::json;
 use state::revision::RestoreKind;
 use testing::operated::Operated;
+use testing::sources::path;
+use testing::tools;
 
 use crate::world::{
     BROKEN_IMAGE, DELETION_WAITS, FAILING_PARALLELISM, NAMED_STATE, SAVEPOINT_ON_DELETION, Sim,
@@ -861,4 +867,70 @@ fn a_savepoint_that_failed_is_taken_again_after_a_while() {
     sim.edit_job(|job| job.parallelism = Some(3));
     sim.settle();
     assert_eq!(sim.serving(), Some(Colour::Green));
+}
+
+// --- tools ---
+
+/// `docs/gitops.md` has the table.
+#[test]
+fn tools_say_of_a_blue_green_deployment_what_its_status_says() {
+    let starting = |mut sim: Sim| {
+        sim.tick();
+        sim.pass(None);
+        sim
+    };
+    let edited = |edit: fn(&mut Sim)| {
+        let mut sim = serving(UpgradeMode::Savepoint);
+        edit(&mut sim);
+        sim
+    };
+    let rows = [
+        ("a first deployment starts", starting(Sim::new(UpgradeMode::Savepoint))),
+        ("the job runs", serving(UpgradeMode::Savepoint)),
+        ("the savepoint of a transition is taken", {
+            starting(edited(|sim| sim.edit_job(|job| job.parallelism = Some(3))))
+        }),
+        ("both colours run", {
+            let mut sim = edited(|sim| sim.edit_job(|job| job.parallelism = Some(3)));
+            sim.until("started", |sim| sim.children.len() == 2);
+            sim
+        }),
+        ("a transition was aborted", {
+            let mut sim = edited(|sim| sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned())));
+            sim.until("aborted", Sim::is_given_up);
+            sim
+        }),
+        ("the job is suspended", {
+            let mut sim = edited(|sim| sim.edit_job(|job| job.state = JobState::Suspended));
+            sim.settle();
+            sim
+        }),
+        ("an edit of a paused resource", {
+            let mut sim = edited(|sim| sim.edit_job(|job| job.parallelism = Some(3)));
+            sim.annotate(PAUSED_ANNOTATION, "true".to_owned());
+            starting(sim)
+        }),
+    ];
+    let mut table = "| | `blueGreenState` | `Ready` | kstatus | `kubectl wait --for=condition=Ready` | `…=Stalled` | Flux, as in `flux.yaml` | Argo CD, with our script |\n|---|---|---|---|---|---|---|---|\n".to_owned();
+    for (what, sim) in rows {
+        let ready = of_type(&sim.status.conditions, READY).unwrap();
+        let metadata = json!(sim.resource.metadata);
+        let object =
+            json!({"kind": "FlinkBlueGreenDeployment", "metadata": metadata, "status": sim.status});
+        let state: &str = sim.status.blue_green_state.unwrap().into();
+        writeln!(
+            table,
+            "| {what} | {state} | {}, {} | {} | {} | {} | {} | {} |",
+            ready.status.as_deref().unwrap(),
+            ready.reason.as_deref().unwrap(),
+            tools::kstatus(&object),
+            tools::waits(&object, READY),
+            tools::waits(&object, STALLED),
+            tools::flux(&object),
+            tools::argo_cd_with_our_script(&object).0,
+        )
+        .unwrap();
+    }
+    let page = std::fs::read_to_string(path("docs/gitops.md")).unwrap();
+    assert!(page.contains(&table), "docs/gitops.md says otherwise than:\n{table}");
 }

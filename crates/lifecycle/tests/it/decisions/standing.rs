@@ -3,45 +3,20 @@
 use std::fmt::Write as _;
 
 use api::PAUSED_ANNOTATION;
-use api::status::Condition;
 use lifecycle::conditions::of_type;
-use lifecycle::standing::{READY, RECONCILING, STALLED};
+use lifecycle::standing::{READY, STALLED};
 use lifecycle::upgrade_budget::Turn;
+use serde_json::Value;
 use testing::sources::path;
+use testing::tools;
 
 use super::*;
 
-fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    of_type(conditions, type_).is_some_and(|it| it.status.as_deref() == Some("True"))
-}
-
-/// The rules of kstatus for a kind that it does not know: `status.observedGeneration` comes before all conditions.
-fn kstatus(scene: &Scene, plan: &Plan) -> &'static str {
-    let (metadata, status) = (&scene.resource.metadata, &plan.status);
-    if metadata.deletion_timestamp.is_some() {
-        return "Terminating";
-    }
-    let is_behind =
-        status.observed_generation.is_some() && status.observed_generation != metadata.generation;
-    if is_behind || is_true(&status.conditions, RECONCILING) {
-        return "InProgress";
-    }
-    match (is_true(&status.conditions, STALLED), is_true(&status.conditions, READY)) {
-        (true, _) => "Failed",
-        (false, true) => "Current",
-        (false, false) => "InProgress",
-    }
-}
-
-/// `kubectl wait` goes by the generation of the condition, if it has one.
-fn waits(scene: &Scene, plan: &Plan, type_: &str) -> &'static str {
-    let condition = of_type(&plan.status.conditions, type_);
-    let is_current = |it: &Condition| it.observed_generation == scene.resource.metadata.generation;
-    if condition.is_some_and(is_current) && is_true(&plan.status.conditions, type_) {
-        "met"
-    } else {
-        "waits"
-    }
+/// The resource with the status that the plan ends with.
+fn object(scene: &Scene, plan: &Plan) -> Value {
+    let mut object = serde_json::to_value(&scene.resource).unwrap();
+    object["status"] = serde_json::to_value(&plan.status).unwrap();
+    object
 }
 
 fn edited() -> Scene {
@@ -99,24 +74,67 @@ fn tools_say_of_a_resource_what_its_status_says() {
         ("an edit of a paused resource", paused(edited())),
         ("the resource is being deleted", Scene::running("savepoint").delete()),
     ];
-    let mut table = "| | `lifecycleState` | `Ready` | kstatus | `kubectl wait --for=condition=Ready` | `…=Stalled` |\n|---|---|---|---|---|---|\n".to_owned();
+    let mut table = "| | `lifecycleState` | `Ready` | kstatus | `kubectl wait --for=condition=Ready` | `…=Stalled` | Flux, as in `flux.yaml` | Argo CD | with our script |\n|---|---|---|---|---|---|---|---|---|\n".to_owned();
     for (what, scene) in rows {
         let plan = scene.plan();
         let ready = of_type(&plan.status.conditions, READY).unwrap();
         let state = plan.status.lifecycle_state.map_or("-", |state| state.into_str());
+        let object = object(&scene, &plan);
         writeln!(
             table,
-            "| {what} | {state} | {}, {} | {} | {} | {} |",
+            "| {what} | {state} | {}, {} | {} | {} | {} | {} | {} | {} |",
             ready.status.as_deref().unwrap(),
             ready.reason.as_deref().unwrap(),
-            kstatus(&scene, &plan),
-            waits(&scene, &plan, READY),
-            waits(&scene, &plan, STALLED),
+            tools::kstatus(&object),
+            tools::waits(&object, READY),
+            tools::waits(&object, STALLED),
+            tools::flux(&object),
+            tools::argo_cd(&object),
+            tools::argo_cd_with_our_script(&object).0,
         )
         .unwrap();
     }
     let page = std::fs::read_to_string(path("docs/gitops.md")).unwrap();
     assert!(page.contains(&table), "docs/gitops.md says otherwise than:\n{table}");
+}
+
+/// Unlike the others, these have no conditions.
+#[test]
+fn our_scripts_for_argo_cd_say_how_session_jobs_and_snapshots_are() {
+    let job = |generation: i64, status: Value| json!({"kind": "FlinkSessionJob", "metadata": {"generation": generation}, "status": status});
+    let status = |lifecycle: &str, state: &str, error: Value| {
+        json!({"lifecycleState": lifecycle, "observedGeneration": 2, "error": error,
+            "jobStatus": {"state": state}})
+    };
+    let snapshot = |status: Value| json!({"kind": "FlinkStateSnapshot", "metadata": {"generation": 1}, "status": status});
+    let told = |object: Value| tools::argo_cd_with_our_script(&object);
+    let said = |status: &str, message: &str| (status.to_owned(), message.to_owned());
+    for (object, expected) in [
+        (job(2, json!(null)), said("Progressing", "no operator has looked at it yet")),
+        (job(2, status("STABLE", "RUNNING", json!(null))), said("Healthy", "the job is RUNNING")),
+        (
+            job(2, status("STABLE", "RESTARTING", json!(null))),
+            said("Progressing", "the job is RESTARTING"),
+        ),
+        (
+            job(3, status("STABLE", "RUNNING", json!(null))),
+            said("Progressing", "the spec is not carried out yet"),
+        ),
+        (job(3, status("STABLE", "RUNNING", json!("refused"))), said("Degraded", "refused")),
+        (
+            job(2, status("SUSPENDED", "FINISHED", json!(null))),
+            said("Suspended", "the job is suspended"),
+        ),
+        (job(2, status("FAILED", "FAILED", json!(null))), said("Degraded", "the job is FAILED")),
+        (
+            snapshot(json!({"state": "COMPLETED", "path": "s3://lake/sp/1"})),
+            said("Healthy", "s3://lake/sp/1"),
+        ),
+        (snapshot(json!({"state": "IN_PROGRESS"})), said("Progressing", "IN_PROGRESS")),
+        (snapshot(json!({"state": "FAILED", "error": "no space"})), said("Degraded", "no space")),
+    ] {
+        assert_eq!(told(object.clone()), expected, "{object}");
+    }
 }
 
 #[test]
