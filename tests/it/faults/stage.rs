@@ -1,5 +1,6 @@
 //! The stage of one case: a namespace with its own operator behind its own proxy.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,8 @@ use kube::Api;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
 };
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -231,11 +234,30 @@ impl Stage {
 pub(super) async fn lay_out(ground: &Ground, name: &str) {
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
     let namespaces: Api<Namespace> = Api::all(ground.client.clone());
-    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    create(&namespaces, &namespace).await;
     let accounts: Api<ServiceAccount> = Api::namespaced(ground.client.clone(), name);
     let account: ServiceAccount =
         serde_json::from_value(json!({"metadata": {"name": "flink"}})).unwrap();
-    accounts.create(&PostParams::default(), &account).await.unwrap();
+    create(&accounts, &account).await;
+}
+
+/// Creates an object, also in an API server that is too busy for that at first.
+async fn create<K>(api: &Api<K>, object: &K)
+where
+    K: Clone + Debug + DeserializeOwned + Serialize,
+{
+    let begun = Instant::now();
+    loop {
+        match api.create(&PostParams::default(), object).await {
+            Ok(_) => return,
+            // It was created, and the answer said otherwise.
+            Err(kube::Error::Api(status)) if status.code == 409 => return,
+            Err(kube::Error::Api(status)) if status.code >= 500 && begun.elapsed() < PATIENCE => {
+                sleep(Duration::from_millis(500)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 /// Returns the arguments of an operator called `name` that works in a namespace, behind a proxy.

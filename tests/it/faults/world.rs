@@ -117,6 +117,8 @@ pub(super) struct World {
     /// Held while HA metadata is written, and exclusively while a JobManager ends: a process that has ended writes
     /// nothing.
     writing: RwLock<()>,
+    /// Held while a JobManager looks at the lock that others may take.
+    contending: tokio::sync::Mutex<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -137,6 +139,7 @@ impl World {
             flink,
             state: Mutex::default(),
             writing: RwLock::default(),
+            contending: tokio::sync::Mutex::default(),
             tasks: Mutex::default(),
         });
         world.follow();
