@@ -90,10 +90,29 @@ const KEY_HEADERS: [&str; 2] = ["Proc-Type:", "DEK-Info:"];
 /// Minimum length of base64 that is not a word.
 const BASE64_MIN: usize = 32;
 
+/// Maximum number of walks after the first one.
+const WALKS_MAX: usize = 4;
+
 /// Hides secrets in a text: values such as `password: x`, `"password":"x"` or `--password x`, logins and tokens in
 /// addresses, and what has the form of a token or a private key. For foreign texts, such as the message of an
 /// exception.
 pub fn hide_in(text: &str) -> String {
+    let mut shown = hide_once(text);
+    if shown == text {
+        return shown;
+    }
+    // What stands for a secret may make one of what is beside it. A status would change again and again.
+    for _ in 0..WALKS_MAX {
+        let again = hide_once(&shown);
+        if again == shown {
+            break;
+        }
+        shown = again;
+    }
+    shown
+}
+
+fn hide_once(text: &str) -> String {
     let mut walk = Walk {
         text,
         at: 0,
