@@ -17,6 +17,8 @@ use testing::share;
 
 /// Maximum number of tries until the intended fault occurs: with other timing an operator may not reach the point.
 const TRIES: usize = 8;
+/// Of so many faults that occur in each undisturbed run, one may not occur, and one in any case.
+const MISSED_MAX: usize = 10;
 
 const REVISION: &str = "ControllerRevision";
 
@@ -352,23 +354,26 @@ pub(super) async fn same_end(
             trouble.name.clone(),
             tokio::spawn(async move {
                 let case = survive(&ground, scenario, &base, &trouble).await;
-                assert!(case.has_happened || !trouble.is_sure, "what was to go wrong did not");
-                case.difference
+                (case.difference, trouble.is_sure && !case.has_happened)
             }),
         ));
     }
     let count = cases.len();
     assert!(count > 0, "{}: nothing goes wrong", scenario.name);
-    let mut failures = Vec::new();
+    let (mut failures, mut missed) = (Vec::new(), Vec::new());
     for (name, case) in cases {
         match case.await {
-            Ok(None) => {}
-            Ok(Some(difference)) => failures.push(format!("{name}: {difference}")),
+            Ok((None, false)) => {}
+            Ok((None, true)) => missed.push(name),
+            Ok((Some(difference), _)) => failures.push(format!("{name}: {difference}")),
             Err(error) => failures.push(format!("{name}: {error}")),
         }
     }
     println!("{}: {count} ways to go wrong, in {:?}", scenario.name, begun.elapsed());
     assert!(failures.is_empty(), "{}: {}", scenario.name, failures.join("\n\n"));
+    // A busy operator may write less often.
+    let is_usual = missed.len() <= 1.max(count / MISSED_MAX);
+    assert!(is_usual, "{}: what was to go wrong did not: {missed:?}", scenario.name);
 }
 
 async fn play(
