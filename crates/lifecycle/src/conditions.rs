@@ -33,13 +33,8 @@ pub fn troubles(
     let progress = is_late.map(|cause| (PROGRESSING, READINESS_TIMEOUT, cause));
     pods.into_iter()
         .chain(progress)
-        .map(|(type_, reason, message)| Condition {
-            type_: Some(type_.to_owned()),
-            status: Some("False".to_owned()),
-            observed_generation: None,
-            last_transition_time: Some(since(before, (type_, "False"), now)),
-            reason: Some(reason.to_owned()),
-            message: Some(message.to_owned()),
+        .map(|(type_, reason, message)| {
+            condition(before, None, (type_, "False"), (reason, message), now)
         })
         .collect()
 }
@@ -51,14 +46,8 @@ pub fn upgrade_waits(
     (reason, message): (&str, &str),
     now: Timestamp,
 ) -> Condition {
-    Condition {
-        type_: Some(UPGRADE_ADMITTED.to_owned()),
-        status: Some("False".to_owned()),
-        observed_generation: Some(generation),
-        last_transition_time: Some(since(before, (UPGRADE_ADMITTED, "False"), now)),
-        reason: Some(reason.to_owned()),
-        message: Some(message.to_owned()),
-    }
+    let told = (reason, message);
+    condition(before, Some(generation), (UPGRADE_ADMITTED, "False"), told, now)
 }
 
 /// Returns the condition of this type.
@@ -66,8 +55,27 @@ pub fn of_type<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condi
     conditions.iter().find(|condition| condition.type_.as_deref() == Some(type_))
 }
 
+/// Returns a condition with this type and status, and with this reason and message. Its transition time is kept while
+/// the status stays.
+pub(crate) fn condition(
+    before: &[Condition],
+    observed_generation: Option<i64>,
+    (type_, status): (&str, &str),
+    (reason, message): (&str, &str),
+    now: Timestamp,
+) -> Condition {
+    Condition {
+        type_: Some(type_.to_owned()),
+        status: Some(status.to_owned()),
+        observed_generation,
+        last_transition_time: Some(since(before, (type_, status), now)),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+    }
+}
+
 /// Returns since when a condition of this type has had this status; now if it did not have it before.
-pub(crate) fn since(before: &[Condition], (type_, status): (&str, &str), now: Timestamp) -> String {
+fn since(before: &[Condition], (type_, status): (&str, &str), now: Timestamp) -> String {
     of_type(before, type_)
         .filter(|condition| condition.status.as_deref() == Some(status))
         .and_then(|condition| condition.last_transition_time.clone())

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::conditions::since;
+use super::conditions::condition;
 use super::error_document::refusals::asks_for_state;
 use super::memo::Memo;
 use super::resource::StatusOfJob;
@@ -96,14 +96,8 @@ pub fn running_condition(
         (is_ready, reason.to_owned(), message.to_owned())
     };
     let text = if is_true { "True" } else { "False" };
-    Some(Condition {
-        type_: Some("Running".to_owned()),
-        status: Some(text.to_owned()),
-        observed_generation: None,
-        last_transition_time: Some(since(before, ("Running", text), now)),
-        reason: Some(reason),
-        message: Some(message),
-    })
+    let told = (reason.as_str(), message.as_str());
+    Some(condition(before, None, ("Running", text), told, now))
 }
 
 /// Converts `RECONCILING` to `Reconciling`.

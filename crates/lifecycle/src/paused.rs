@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::blocker::{Blocker, Reason};
-use crate::conditions::{of_type, since};
+use crate::conditions::{self, of_type};
 use crate::event::{Component, Event};
 use crate::kind::{End, Lifecycle};
 use crate::pass::Pass;
@@ -57,14 +57,7 @@ impl Parent {
 
 /// Returns the condition of a resource that is paused for this reason.
 pub fn condition(before: &[Condition], message: &str, now: Timestamp) -> Condition {
-    Condition {
-        type_: Some(PAUSED.to_owned()),
-        status: Some("True".to_owned()),
-        observed_generation: None,
-        last_transition_time: Some(since(before, (PAUSED, "True"), now)),
-        reason: Some(PAUSED.to_owned()),
-        message: Some(message.to_owned()),
-    }
+    conditions::condition(before, None, (PAUSED, "True"), (PAUSED, message), now)
 }
 
 /// Returns whether a resource with this status is paused, as far as they say.

@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 
-use crate::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, of_type, since};
+use crate::conditions::{self, UPGRADE_ADMITTED, UPGRADES_PAUSED, of_type};
 use crate::error_document::{message_of, reason_of};
 use crate::kind::Kind;
 use crate::pass::Pass;
@@ -52,16 +52,11 @@ impl Standing {
         let (Self::Ready(reason, message)
         | Self::Reconciling(reason, message)
         | Self::Stalled(reason, message)) = self;
+        let message: String = message.chars().take(MESSAGE_MAX).collect();
         let condition = |type_: &str, is_true: bool| {
             let status = if is_true { "True" } else { "False" };
-            Condition {
-                type_: Some(type_.to_owned()),
-                status: Some(status.to_owned()),
-                observed_generation: Some(generation),
-                last_transition_time: Some(since(before, (type_, status), now)),
-                reason: Some(reason.clone()),
-                message: Some(message.chars().take(MESSAGE_MAX).collect()),
-            }
+            let told = (reason.as_str(), message.as_str());
+            conditions::condition(before, Some(generation), (type_, status), told, now)
         };
         let ready = condition(READY, matches!(self, Self::Ready(..)));
         let other = match self {
