@@ -17,9 +17,18 @@ fn is_true(object: &Value, type_: &str) -> bool {
     condition(object, type_).is_some_and(|condition| condition["status"] == "True")
 }
 
+/// Returns what the tools say that go by conditions, in the order of the tables of `docs/gitops.md`.
+pub fn cells(object: &Value) -> String {
+    let [ready, stalled] = ["Ready", "Stalled"].map(|type_| waits(object, type_));
+    let condition = condition(object, "Ready").unwrap();
+    let [status, reason] = ["status", "reason"].map(|field| condition[field].as_str().unwrap());
+    let (kstatus, flux) = (kstatus(object), flux(object));
+    format!("{status}, {reason} | {kstatus} | {ready} | {stalled} | {flux}")
+}
+
 /// The rules of kstatus, and with it of Flux, for a kind that it does not know: `status.observedGeneration` comes before
 /// all conditions.
-pub fn kstatus(object: &Value) -> &'static str {
+fn kstatus(object: &Value) -> &'static str {
     if object["metadata"]["deletionTimestamp"].is_string() {
         return "Terminating";
     }
@@ -36,7 +45,7 @@ pub fn kstatus(object: &Value) -> &'static str {
 }
 
 /// `kubectl wait --for=condition=…` goes by the generation of the condition, if it has one.
-pub fn waits(object: &Value, type_: &str) -> &'static str {
+fn waits(object: &Value, type_: &str) -> &'static str {
     let is_current =
         |condition: &Value| condition["observedGeneration"] == object["metadata"]["generation"];
     if condition(object, type_).is_some_and(is_current) && is_true(object, type_) {
@@ -83,7 +92,7 @@ pub fn argo_cd_with_our_script(object: &Value) -> (String, String) {
 }
 
 /// Evaluates the expressions of `examples/gitops/flux.yaml` in Flux's order.
-pub fn flux(object: &Value) -> &'static str {
+fn flux(object: &Value) -> &'static str {
     let page = fs::read_to_string(path("examples/gitops/flux.yaml")).unwrap();
     let page: Value = serde_yaml::from_str(&page).unwrap();
     let all = page["spec"]["healthCheckExprs"].as_array().unwrap();

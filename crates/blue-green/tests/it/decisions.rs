@@ -11,8 +11,6 @@ use api::status::{JobStatusState, LifecycleState};
 use blue_green::child::Child;
 use blue_green::plan::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use lifecycle::conditions::of_type;
-use lifecycle::standing::{READY, STALLED};
 use serde_json::json;
 use state::revision::RestoreKind;
 use testing::operated::Operated;
@@ -913,20 +911,14 @@ fn tools_say_of_a_blue_green_deployment_what_its_status_says() {
     ];
     let mut table = "| | `blueGreenState` | `Ready` | kstatus | `kubectl wait --for=condition=Ready` | `…=Stalled` | Flux, as in `flux.yaml` | Argo CD, with our script |\n|---|---|---|---|---|---|---|---|\n".to_owned();
     for (what, sim) in rows {
-        let ready = of_type(&sim.status.conditions, READY).unwrap();
         let metadata = json!(sim.resource.metadata);
         let object =
             json!({"kind": "FlinkBlueGreenDeployment", "metadata": metadata, "status": sim.status});
         let state: &str = sim.status.blue_green_state.unwrap().into();
         writeln!(
             table,
-            "| {what} | {state} | {}, {} | {} | {} | {} | {} | {} |",
-            ready.status.as_deref().unwrap(),
-            ready.reason.as_deref().unwrap(),
-            tools::kstatus(&object),
-            tools::waits(&object, READY),
-            tools::waits(&object, STALLED),
-            tools::flux(&object),
+            "| {what} | {state} | {} | {} |",
+            tools::cells(&object),
             tools::argo_cd_with_our_script(&object).0,
         )
         .unwrap();

@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 
 use api::PAUSED_ANNOTATION;
-use lifecycle::conditions::of_type;
-use lifecycle::standing::{READY, STALLED};
 use lifecycle::upgrade_budget::Turn;
 use serde_json::Value;
 use testing::sources::path;
@@ -77,18 +75,12 @@ fn tools_say_of_a_resource_what_its_status_says() {
     let mut table = "| | `lifecycleState` | `Ready` | kstatus | `kubectl wait --for=condition=Ready` | `…=Stalled` | Flux, as in `flux.yaml` | Argo CD | with our script |\n|---|---|---|---|---|---|---|---|---|\n".to_owned();
     for (what, scene) in rows {
         let plan = scene.plan();
-        let ready = of_type(&plan.status.conditions, READY).unwrap();
         let state = plan.status.lifecycle_state.map_or("-", |state| state.into_str());
         let object = object(&scene, &plan);
         writeln!(
             table,
-            "| {what} | {state} | {}, {} | {} | {} | {} | {} | {} | {} |",
-            ready.status.as_deref().unwrap(),
-            ready.reason.as_deref().unwrap(),
-            tools::kstatus(&object),
-            tools::waits(&object, READY),
-            tools::waits(&object, STALLED),
-            tools::flux(&object),
+            "| {what} | {state} | {} | {} | {} |",
+            tools::cells(&object),
             tools::argo_cd(&object),
             tools::argo_cd_with_our_script(&object).0,
         )
