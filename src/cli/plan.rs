@@ -220,17 +220,17 @@ fn with(present: &Deployment, set: &[Assignment]) -> Value {
 }
 
 /// Returns the object as if it was unpaused, and a warning if it is paused.
-fn unpaused(mut object: Value) -> (Value, Option<String>) {
-    let seen = Deployment(object.clone());
-    if !seen.is_paused_by_itself() {
-        return (object, None);
+fn unpaused(object: Value) -> (Value, Option<String>) {
+    let mut it = Deployment(object);
+    if !it.is_paused_by_itself() {
+        return (it.0, None);
     }
-    let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    let annotations = it.0.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
     drop(annotations.and_then(|annotations| annotations.remove(PAUSED_ANNOTATION)));
-    let name = seen.shown_name();
+    let name = it.shown_name();
     let warning =
         format!("`{name}` is paused: this is what follows `kubectl flink unpause {name}`");
-    (object, Some(warning))
+    (it.0, Some(warning))
 }
 
 /// Returns the operator's context, without its watches.
