@@ -287,6 +287,15 @@ impl Deployment {
         }
     }
 
+    /// Returns a name that identifies the kind as well.
+    pub fn qualified_name(&self) -> String {
+        if self.is_session_job() {
+            self.shown_name()
+        } else {
+            format!("flinkdeployment/{}", self.name())
+        }
+    }
+
     /// Returns the name that its revisions are stored under.
     pub fn history_name(&self) -> String {
         match self.blue_green_parent() {
@@ -369,6 +378,18 @@ impl Deployment {
         ];
         let newest = places.into_iter().filter_map(|place| self.number(place)).max()?;
         Timestamp::from_millisecond(newest).ok().filter(|at| *at > Timestamp::UNIX_EPOCH)
+    }
+
+    /// Sets what [`Self::snapshot_at`] returns, unless it is known to be later.
+    pub fn set_saved_at(&mut self, at: Timestamp) {
+        if self.snapshot_at().is_some_and(|known| known > at) {
+            return;
+        }
+        let job = self.0.pointer_mut("/status/jobStatus").and_then(Value::as_object_mut);
+        if let Some(job) = job {
+            let checkpoint = json!({"lastCheckpoint": {"timeStamp": at.as_millisecond()}});
+            job.insert("checkpointInfo".to_owned(), checkpoint);
+        }
     }
 
     /// Returns the path of the state that the next start would restore.

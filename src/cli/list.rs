@@ -4,6 +4,7 @@
 //! (`-o json`, `-o yaml`) are printed as they arrive, so that thousands need little time and memory.
 
 mod rows;
+mod saved;
 
 use std::io;
 
@@ -13,7 +14,7 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::{Client, Resource};
 use serde_json::Value;
 
-use super::args::{Global, Output, OutputFormat};
+use super::args::{FlinkAccess, Global, Output, OutputFormat};
 use super::change;
 use super::connection::Connection;
 use super::failure::Failure;
@@ -33,7 +34,7 @@ use rows::Row;
 #[command(after_help = "\
 Examples:
   kubectl flink list -A --sort age
-  kubectl flink list -l team=payments -o wide
+  kubectl flink list -l team=payments -o wide      # also when each running job was last saved
   kubectl flink list --watch
 
   # Upgrades after an image was changed everywhere: in progress, waiting or paused
@@ -61,6 +62,8 @@ pub struct ListArgs {
     pub(super) watch: bool,
     #[command(flatten)]
     pub(super) output: Output,
+    #[command(flatten)]
+    pub(super) access: FlinkAccess,
 }
 
 /// Columns that lines can be ordered by.
@@ -89,6 +92,7 @@ pub async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::
         upgrading,
         watch,
         output: Output { output },
+        access: FlinkAccess { flink_access },
     } = args;
     let connection = global.connect().await?;
     let scope = connection.scope(all_namespaces);
@@ -110,6 +114,11 @@ pub async fn run(args: ListArgs, global: &Global, printer: &Printer) -> anyhow::
                 rows.retain(|row| row.0.upgrade().is_some());
             }
             order(&mut rows, sort, reverse);
+            if output == Some(OutputFormat::Wide) {
+                for note in saved::ask(&connection, flink_access, &mut rows).await {
+                    printer.note(note);
+                }
+            }
             print_rows(&rows, (scope, upgrading), output, printer)
         }
     }

@@ -128,7 +128,7 @@ pub async fn run(args: OperateArgs, global: &Global, printer: &Printer) -> anyho
     drop(listener::configured(&operator.base).map_err(invalid)?);
     drop(validator::configured(&operator.base).map_err(invalid)?);
     drop(ScalingRules::configured(&operator.base).map_err(invalid)?);
-    let reporting = Reporting::new(&args.metrics, &operator.base)?;
+    let reporting = Reporting::new(&args.metrics, args.dashboard.is_wanted(), &operator.base)?;
     let end = operate(args, global, printer, operator, (live, levels), &reporting);
     let end = Box::pin(end).await;
     reporting.end().await;
@@ -177,7 +177,8 @@ async fn operate(
     // Before the election, because every replica serves the webhook, not only the leader.
     let jurisdiction = choice.jurisdiction(&operator.base)?;
     reload.tell(args.webhook.serve(&connection, reload.live(), jurisdiction).await?);
-    let _console = args.dashboard.serve(&connection, reload.live(), choice.clone()).await;
+    let counted = reporting.metrics.clone();
+    let _console = args.dashboard.serve(&connection, reload.live(), choice.clone(), counted).await;
     let mut role = Role::Alone;
     if let Some(election) = &election {
         let client = connection.client.clone();

@@ -93,6 +93,7 @@ pub async fn run(args: StatusArgs, global: &Global, printer: &Printer) -> anyhow
                 selector,
                 watch,
                 output: Output { output },
+                access,
                 ..ListArgs::default()
             };
             list::run(list, global, printer).await
@@ -236,7 +237,7 @@ pub(super) fn list_table(
     }
     headers.extend(["NAME", "JOB STATUS", "LIFECYCLE STATE", "VERSION", "UPGRADE MODE", "AGE"]);
     if is_wide {
-        headers.extend(["JOBMANAGER", "TASKMANAGERS", "PARALLELISM", "JOB ID", "IMAGE"]);
+        headers.extend(["JOBMANAGER", "TASKMANAGERS", "PARALLELISM", "SAVED", "JOB ID", "IMAGE"]);
     }
     headers.extend(has_upgrades.then_some("UPGRADE"));
     headers.push("ERROR");
@@ -268,8 +269,8 @@ fn row(
     if has_namespaces {
         cells.push(deployment.namespace().to_owned());
     }
-    let age =
-        deployment.created_at().map(|created| table::age(now.as_second() - created.as_second()));
+    let ago = |at: Timestamp| table::age(now.as_second() - at.as_second());
+    let (age, saved) = (deployment.created_at().map(ago), deployment.snapshot_at().map(ago));
     let paused = if deployment.paused().is_some() { ", paused" } else { "" };
     let lifecycle = format!("{}{paused}", deployment.lifecycle().unwrap_or_default());
     let mode = if deployment.is_session() { "session" } else { deployment.upgrade_mode() };
@@ -286,6 +287,7 @@ fn row(
             text(deployment.job_manager_status()),
             number(deployment.task_managers()),
             number(deployment.parallelism()),
+            saved.unwrap_or_default(),
             text(deployment.job_id()),
             text(deployment.image()),
         ]);

@@ -24,7 +24,7 @@ use super::contact::Contact;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
 use clients::cluster;
-pub(super) use sample::ask;
+pub(super) use sample::{Figures, ask};
 use sample::{Sample, Sampler};
 use screen::{Key, Screen};
 use view::{Histories, View};

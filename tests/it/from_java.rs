@@ -331,7 +331,7 @@ fn told() -> BTreeSet<String> {
     metrics.kubernetes().answered(Some(200), Duration::from_millis(5), at(1).clock);
 
     let mut told = BTreeSet::new();
-    for family in metrics.families(at(20).clock) {
+    for family in metrics.families(at(20)) {
         let scope = match family.scope {
             Scope::System => "system",
             Scope::Namespace => "namespace",

@@ -46,6 +46,7 @@ const JAVA: &[(&str, &str)] = &[
     ("namespace_Lifecycle_State_*_Count", "resourcens resourcetype"),
     ("namespace_JOSDK_reconcile_*_TimeSeconds", "resourcens resourcetype quantile"),
     ("namespace_JOSDK_reconcile_*_TimeSeconds_count", "resourcens resourcetype"),
+    ("namespace_resource_Checkpoint_AgeSeconds", "resourcens resourcetype resourcename"),
     ("namespace_resource_JOSDK_Resource_Event_Count", "resourcens resourcetype resourcename"),
     ("namespace_resource_JOSDK_Resource_Event_ADDED_Count", "resourcens resourcetype resourcename"),
     ("namespace_resource_JOSDK_Reconciliation_Count", "resourcens resourcetype resourcename"),
@@ -170,7 +171,9 @@ async fn a_scrape_has_the_names_and_labels_of_the_java_operator() {
     scraped.operating.run(&Scene::running("savepoint"));
     scraped.operating.until_seen_running().await;
     let finished = "namespace_resource_JOSDK_Reconciliation_finished_Count";
-    let series = scraped.until("a pass ends", |series| value(series, finished) > 0.0).await;
+    let age = "namespace_resource_Checkpoint_AgeSeconds";
+    let is_told = |series: &Series| value(series, finished) > 0.0 && value(series, age) > 0.0;
+    let series = scraped.until("a pass ends, and one asks for checkpoints", is_told).await;
     scraped.stop().await;
     for (name, all) in &series {
         let Some(name) = name.strip_prefix("flink_k8soperator_") else {

@@ -135,8 +135,11 @@ impl Fleet {
             return;
         }
         self.told += 1;
-        // Watches do not report figures: keep them.
-        row.figures = self.rows.get_mut(&key).and_then(|known| known.row.figures.take());
+        // Watches do not report what JobManagers say: keep it.
+        if let Some(Known { row: known, .. }) = self.rows.get_mut(&key) {
+            row.figures = known.figures.take();
+            row.snapshot_at = row.snapshot_at.max(known.snapshot_at);
+        }
         self.rows.insert(key, Known { list, version: self.told, row });
     }
 
@@ -144,6 +147,13 @@ impl Fleet {
     pub fn measure(&mut self, key: &Key, figures: Option<Figures>) {
         if let Some(known) = self.rows.get_mut(key) {
             known.row.figures = figures.map(Box::new);
+        }
+    }
+
+    /// Sets when the newest checkpoint of an object's job was taken, in seconds since the epoch.
+    pub fn save(&mut self, key: &Key, at: i64) {
+        if let Some(known) = self.rows.get_mut(key) {
+            known.row.snapshot_at = known.row.snapshot_at.max(Some(at));
         }
     }
 

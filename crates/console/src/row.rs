@@ -100,7 +100,7 @@ pub struct Row {
     pub version: Option<Box<str>>,
     pub image: Option<Box<str>>,
     pub parallelism: Option<i64>,
-    /// Time of the newest savepoint or checkpoint in the status, in seconds since the epoch.
+    /// Time of the newest known savepoint or checkpoint, in seconds since the epoch.
     pub snapshot_at: Option<i64>,
     /// Progress of an upgrade.
     pub upgrade: Option<Box<str>>,

@@ -24,6 +24,9 @@ const EMPTY_GROUPS_MAX: usize = 1000;
 /// Maximum number of deleted resources whose deletions are still reported; the earliest are forgotten.
 const DELETED_MAX: usize = 1000;
 
+/// Time after which a JobManager is asked again for the newest checkpoint of its job.
+const ASK_AGAIN: Duration = Duration::from_mins(1);
+
 /// A resource as a watch shows it.
 #[derive(Clone, Debug)]
 pub struct Sighting<'s> {
@@ -51,6 +54,22 @@ struct Resource {
     wait: Wait,
     /// Set for a job that has an autoscaler.
     scaling: Option<Box<Scaling>>,
+    asked: Asked,
+}
+
+/// What a running job has saved, and when it was last asked for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    at: Option<Duration>,
+    saved: Option<Saved>,
+}
+
+/// What a running job that takes checkpoints has saved.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Saved {
+    /// When the newest completed checkpoint or savepoint was triggered.
+    pub newest: Option<Timestamp>,
+    pub started: Timestamp,
 }
 
 /// What a resource waits for, as far as it is counted.
@@ -227,6 +246,7 @@ impl Fleet {
             has_failed: false,
             wait: Wait::Normal,
             scaling: None,
+            asked: Asked::default(),
         };
         self.resources.insert((*uid).into(), resource);
     }
@@ -313,6 +333,29 @@ impl Fleet {
         if let Some(scaling) = known.and_then(|known| known.scaling.as_mut()) {
             scaling.forget_figures();
         }
+    }
+
+    pub(super) fn asks_when_saved(&mut self, uid: &str, now: Now) -> bool {
+        let Some(known) = self.resources.get_mut(uid).filter(|_| self.settings.resources) else {
+            return false;
+        };
+        let asked = known.asked.at;
+        if asked.is_some_and(|asked| now.clock.saturating_sub(asked) < ASK_AGAIN) {
+            return false;
+        }
+        known.asked.at = Some(now.clock);
+        true
+    }
+
+    pub(super) fn saved(&mut self, uid: &str, saved: Option<Saved>) {
+        if let Some(known) = self.resources.get_mut(uid) {
+            known.asked.saved = saved;
+        }
+    }
+
+    pub(super) fn all_saved(&self) -> Vec<(Arc<Id>, Saved)> {
+        let resources = self.resources.values();
+        resources.filter_map(|of| Some((Arc::clone(&of.id), of.asked.saved?))).collect()
     }
 
     pub(super) fn metadata_written(&mut self, uid: &str, lets_go: bool) {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use self::family::{Family, Of, Point, Scope, Value};
+use self::family::{Family, Id, Of, Point, Scope, Value};
 use self::fleet::Fleet;
 use self::traffic::Traffic;
 use config::FlinkConfig;
@@ -32,7 +32,7 @@ use config::option::InvalidValue;
 use config::options::metrics as options;
 
 pub use facts::Facts;
-pub use fleet::{Sighting, Wait};
+pub use fleet::{Saved, Sighting, Wait};
 
 /// A kind of resource that is operated.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, strum::IntoStaticStr)]
@@ -231,6 +231,25 @@ impl Metrics {
         self.change(|fleet| fleet.gone(uid, now));
     }
 
+    /// Returns `true` if the JobManager is to be asked now for the newest checkpoint of this running job.
+    pub fn asks_when_saved(&self, uid: &str, now: Now) -> bool {
+        let mut asks = false;
+        self.change(|fleet| asks = fleet.asks_when_saved(uid, now));
+        asks
+    }
+
+    /// Notes what a job has saved; `None` if it is not running, or takes no checkpoints.
+    pub fn saved(&self, uid: &str, saved: Option<Saved>) {
+        self.change(|fleet| fleet.saved(uid, saved));
+    }
+
+    /// Returns of each running job what [`Metrics::saved`] noted.
+    pub fn all_saved(&self) -> Vec<(Arc<Id>, Saved)> {
+        let mut all = Vec::new();
+        self.change(|fleet| all = fleet.all_saved());
+        all
+    }
+
     /// Notes that its status was written, which the watch shows later.
     pub fn status_written(&self, uid: &str, version: u64, facts: impl FnOnce() -> Facts, now: Now) {
         self.change(|fleet| fleet.status_written(uid, version, facts(), now));
@@ -301,18 +320,18 @@ impl Metrics {
         self.change(Fleet::forget_versions);
     }
 
-    /// Returns everything that is counted, at `now` of the clock that requests are timed by.
-    pub fn families(&self, now: Duration) -> Vec<Family> {
+    /// Returns everything that is counted.
+    pub fn families(&self, now: Now) -> Vec<Family> {
         let Some(inner) = &self.0 else { return Vec::new() };
         let mut families = {
             let fleet = inner.fleet.lock().unwrap_or_else(PoisonError::into_inner);
-            fleet.families()
+            fleet.families(now.time)
         };
         families.extend(inner.reloads.families());
         let shards = inner.shards.lock().unwrap_or_else(PoisonError::into_inner).clone();
         families.extend(shard_families(&shards));
-        families.extend(inner.kubernetes.families("KubeClient", now));
-        families.extend(inner.flink.families("FlinkClient", now));
+        families.extend(inner.kubernetes.families("KubeClient", now.clock));
+        families.extend(inner.flink.families("FlinkClient", now.clock));
         families
     }
 }

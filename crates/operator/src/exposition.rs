@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use bytes::Bytes;
 
-use super::context::lock;
+use super::context::{self, lock};
 use super::http;
 use clients::fence;
 use config::reporter::Prometheus;
@@ -48,7 +48,7 @@ fn answer(
     if let Some((_, body)) = fresh {
         return Ok(body.clone());
     }
-    let mut families = metrics.families(now);
+    let mut families = metrics.families(context::now());
     if metrics.wants_process() {
         families.extend(own_process());
     }

@@ -14,6 +14,7 @@ use clients::flink::{self, Client};
 use lifecycle::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Job, JobException, JobMetrics, Stop,
 };
+use metrics::Saved;
 
 /// Maximum number of exceptions to request in one pass; Flink itself keeps 16 by default.
 const EXCEPTIONS_MAX: u32 = 20;
@@ -103,6 +104,17 @@ impl Asked<'_> {
                 .and_then(at),
             state_size: statistics.state_size_bytes(),
         })
+    }
+
+    /// Returns what the job, which started at this time, has saved; `None` if it takes no checkpoints.
+    pub(super) async fn saved(&self, started: i64) -> Result<Option<Saved>, String> {
+        let client = self.flink()?.without_retries();
+        let latest = client.latest_checkpoints(self.id()?).await.map_err(|error| tell(&error))?;
+        let at = |millis: i64| Timestamp::from_millisecond(millis).ok();
+        Ok(latest.zip(at(started)).map(|(latest, started)| {
+            let newest = latest.saved_at().and_then(at);
+            Saved { newest, started }
+        }))
     }
 
     /// Returns `true` if the job's checkpoints outlive its cancellation, with the configuration that it runs with. A

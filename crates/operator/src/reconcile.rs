@@ -210,6 +210,9 @@ pub(super) async fn plan<K: Scaled>(
                     // The running job is on record again, with what it saves from now on.
                     context.etcd_restores.forget(uid);
                 }
+                if plan.steps.is_empty() {
+                    observe::age_of_checkpoint(&subject, &world.facts.jobs, context).await;
+                }
                 return Ok(plan);
             }
             Err(question) => {

@@ -14,10 +14,10 @@ use url::Url;
 
 use self::otlp::Collector;
 use self::server::send;
+use super::context;
 use super::endpoint::{Caller, Error};
 use super::exposition::own_process;
 use super::observe::tell;
-use clients::fence;
 use clients::flink::new_trigger_id;
 use config::plugin::Endpoint;
 use config::reporter::{Push, PushGateway, Scopes, Server, To};
@@ -69,7 +69,7 @@ pub async fn run(metrics: Metrics, settings: Push, end: CancellationToken) -> Re
 
 /// Returns all current metrics.
 fn all(metrics: &Metrics) -> Vec<Family> {
-    let mut families = metrics.families(fence::now());
+    let mut families = metrics.families(context::now());
     if metrics.wants_process() {
         families.extend(own_process());
     }

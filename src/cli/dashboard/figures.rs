@@ -1,4 +1,5 @@
-//! Live figures of the jobs on a page of the fleet, measured as `kubectl flink top` does while the page is open.
+//! What JobManagers say about the jobs on a page of the fleet while the page is open: when the newest checkpoint was
+//! taken, and if a person asks for them, live figures as `kubectl flink top` measures them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ const MEASURED_MAX: usize = 60;
 const AT_ONCE_MAX: usize = 4;
 /// Age after which a figure is measured again.
 const FRESH: Duration = Duration::from_secs(10);
+/// Age after which a job is asked for its newest checkpoint again.
+const FRESH_CHECKPOINT: Duration = Duration::from_mins(1);
 /// Maximum number of jobs remembered. Those that are no longer shown make room.
 const KNOWN_MAX: usize = 1_000;
 
@@ -45,14 +48,14 @@ impl Measured {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether it is time to measure the job, and if so, marks it as measured.
-    fn begins(&self, key: &Key) -> bool {
+    /// Returns whether the last answer is older than `fresh`, and if so, marks the job as measured.
+    fn begins(&self, key: &Key, fresh: Duration) -> bool {
         let mut jobs = self.jobs();
-        if jobs.get(key).is_some_and(|last| last.at.elapsed() < FRESH) {
+        if jobs.get(key).is_some_and(|last| last.at.elapsed() < fresh) {
             return false;
         }
         if jobs.len() >= KNOWN_MAX {
-            jobs.retain(|_, last| last.at.elapsed() < FRESH);
+            jobs.retain(|_, last| last.at.elapsed() < fresh);
         }
         let known = jobs.remove(key).and_then(|last| last.known);
         jobs.insert(key.clone(), Last { at: Instant::now(), known });
@@ -60,9 +63,11 @@ impl Measured {
     }
 }
 
-/// Starts to measure the jobs on a page whose figures are due.
+/// Starts to ask for the jobs on a page that are due.
 pub(super) fn refresh(console: &Arc<Console>, query: &Query) {
-    let Some(measured) = console.measured.as_ref().filter(|_| query.figures) else { return };
+    let Some(measured) = console.measured.as_ref() else { return };
+    let has_figures = query.figures;
+    let fresh = if has_figures { FRESH } else { FRESH_CHECKPOINT };
     let running: Vec<Key> = {
         let fleet = console.fleet();
         let selection = fleet.whole().select(query);
@@ -73,33 +78,56 @@ pub(super) fn refresh(console: &Arc<Console>, query: &Query) {
             .take(MEASURED_MAX)
             .collect()
     };
-    for key in running.into_iter().filter(|key| measured.begins(key)) {
+    for key in running.into_iter().filter(|key| measured.begins(key, fresh)) {
         let console = Arc::clone(console);
         // The task ends with its figures or by its timeout.
         drop(tokio::spawn(async move {
             let Some(measured) = &console.measured else { return };
             let Ok(_turn) = measured.turns.acquire().await else { return };
-            let figures = timeout(PART_TIME_MAX, measure(&console, measured, &key)).await;
-            console.known.change(|fleet| fleet.measure(&key, figures.ok().flatten()));
+            let asked = ask(&console, measured, &key, has_figures);
+            let (figures, saved_at) =
+                timeout(PART_TIME_MAX, asked).await.ok().flatten().unwrap_or_default();
+            console.known.change(|fleet| {
+                if has_figures {
+                    fleet.measure(&key, figures);
+                }
+                if let Some(at) = saved_at {
+                    fleet.save(&key, at / 1000);
+                }
+            });
         }));
     }
 }
 
 /// Returns `None` if the JobManager does not answer. The page of the job says why.
-async fn measure(console: &Console, measured: &Measured, key: &Key) -> Option<Figures> {
+async fn ask(
+    console: &Console,
+    measured: &Measured,
+    key: &Key,
+    has_figures: bool,
+) -> Option<(Option<Figures>, Option<i64>)> {
     let known = measured.jobs().get_mut(key).and_then(|last| last.known.take());
     let known = match known {
         Some(known) => known,
         None => meet(console, key).await?,
     };
     // If the JobManager is gone, the next measurement looks it up again.
-    let (figures, known) = top::ask(known).await.ok()?;
+    let (figures, saved_at, known) = if has_figures {
+        let (figures, known) = top::ask(known).await.ok()?;
+        (Some(shown(&figures)), figures.saved_at, known)
+    } else {
+        (None, known.saved_at().await.ok()?, known)
+    };
     if let Some(last) = measured.jobs().get_mut(key) {
         last.known = Some(known);
     }
+    Some((figures, saved_at))
+}
+
+fn shown(figures: &top::Figures) -> Figures {
     let number = |number: Option<f64>| number.map(short).unwrap_or_default().into();
     let share = |number: Option<f64>| number.map(|it| part(Some(it))).unwrap_or_default().into();
-    Some(Figures {
+    Figures {
         records_in: number(figures.records_in_per_second),
         lag: number(figures.lag),
         busy: share(figures.busy),
@@ -110,7 +138,7 @@ async fn measure(console: &Console, measured: &Measured, key: &Key) -> Option<Fi
             .map(|it| milliseconds(*it))
             .unwrap_or_default()
             .into(),
-    })
+    }
 }
 
 /// Looks up the job and the JobManager that runs it.

@@ -20,6 +20,7 @@ use futures::FutureExt;
 use kube::config::AuthInfo;
 use kube::{Client, Config};
 use operator::http::{self, Listener};
+use strum::IntoEnumIterator;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
@@ -34,7 +35,9 @@ use crate::cli::connection::Connection;
 use clients::flink::access::Access;
 use console::gate::Credential;
 use console::page::sign_in::Reason;
+use console::row::{Key, Kind};
 use console::visitors::{Mark, Visitors};
+use metrics::{Metrics, Saved};
 
 /// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 256;
@@ -49,7 +52,7 @@ const READS_MAX: usize = 8;
 /// Maximum time that a page waits for the first list of the fleet after the watches have started.
 const LISTED_MAX: Duration = Duration::from_secs(2);
 /// Pause between two sweeps for what has expired.
-const SWEEP: Duration = Duration::from_mins(1);
+const SWEEP: Duration = Duration::from_secs(15);
 /// Time that the fleet is still watched after the last visit.
 const IDLE_MAX: Duration = Duration::from_mins(15);
 /// Maximum number of threads for DNS lookups, in addition to the one that does everything else.
@@ -64,6 +67,8 @@ pub(in crate::cli) struct Settings {
     pub(in crate::cli) review_interval: Duration,
     /// How the operator connects to the API server.
     pub(in crate::cli) config: Config,
+    /// What the operator itself knows of running jobs.
+    pub(in crate::cli) metrics: Metrics,
     /// Returns what is operated now; `None` if its configuration cannot be read.
     pub(in crate::cli) operated: Box<dyn Fn() -> Option<Operated> + Send + Sync>,
 }
@@ -157,6 +162,7 @@ struct Pod {
     known: Arc<Known>,
     reviews: Arc<Reviews>,
     watching: Watching,
+    metrics: Metrics,
     room: Arc<Room>,
     pace: Arc<Pace>,
     turns: Arc<Semaphore>,
@@ -182,7 +188,7 @@ impl From<Out> for Refused {
 
 impl Pod {
     fn new(settings: Settings) -> anyhow::Result<Self> {
-        let Settings { cluster, mut config, review_interval, operated, .. } = settings;
+        let Settings { cluster, mut config, review_interval, metrics, operated, .. } = settings;
         config.default_retry = false;
         let client = Client::try_from(config.clone()).context("while preparing the connection")?;
         let known = Arc::<Known>::default();
@@ -193,6 +199,7 @@ impl Pod {
             reviews: Arc::new(reviews),
             watching: Watching::new(client, Arc::clone(&known), operated),
             known,
+            metrics,
             room: Arc::new(Room::new(LIVE_MAX, FOLLOWED_MAX, None)),
             pace: Arc::default(),
             turns: Arc::new(Semaphore::new(READS_MAX)),
@@ -215,7 +222,22 @@ impl Pod {
             self.watching.stop();
         } else {
             self.watching.keep_up();
+            self.show_what_is_saved();
         }
+    }
+
+    /// Adds to the rows of running jobs when their newest checkpoints were taken.
+    fn show_what_is_saved(&self) {
+        let saved = self.metrics.all_saved();
+        self.known.change(|fleet| {
+            for (id, Saved { newest, .. }) in saved {
+                let kind = Kind::iter().find(|kind| kind.to_string() == id.kind.into_str());
+                if let (Some(kind), Some(newest)) = (kind, newest) {
+                    let (namespace, name) = ((*id.namespace).into(), id.name.clone());
+                    fleet.save(&Key { namespace, name, kind }, newest.as_second());
+                }
+            }
+        });
     }
 
     /// Returns the visitor with this credential if they have access.

@@ -139,12 +139,26 @@ struct JobStatus {
     state: Leaf,
     job_id: Leaf,
     savepoint_info: Option<SavepointInfo>,
+    checkpoint_info: Option<CheckpointInfo>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct SavepointInfo {
     trigger_type: Leaf,
+    last_savepoint: Option<Taken>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct CheckpointInfo {
+    last_checkpoint: Option<Taken>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Taken {
+    time_stamp: Leaf,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]

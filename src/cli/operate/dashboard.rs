@@ -11,6 +11,7 @@ use super::super::dashboard::pod::person::REVIEW_INTERVAL;
 use super::super::dashboard::pod::watching::Operated;
 use super::super::dashboard::pod::{Serving, Settings, serve};
 use super::namespaces::Choice;
+use metrics::Metrics;
 use operator::live::Live;
 
 /// Flags of the console; without a port there is none.
@@ -31,6 +32,11 @@ pub(super) struct DashboardArgs {
 }
 
 impl DashboardArgs {
+    /// Returns `true` if there is a console.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.dashboard_port.is_some()
+    }
+
     /// Answers from now on, whoever leads, until what is returned is dropped. Where the port is taken the operator works all
     /// the same.
     pub(super) async fn serve(
@@ -38,6 +44,7 @@ impl DashboardArgs {
         connection: &Connection,
         live: Arc<Live>,
         choice: Choice,
+        metrics: Metrics,
     ) -> Option<Serving> {
         let (port, config) = (self.dashboard_port?, connection.config.clone()?);
         let operated = move || {
@@ -52,6 +59,7 @@ impl DashboardArgs {
             cluster: self.dashboard_cluster.clone(),
             review_interval: self.dashboard_review_interval.unwrap_or(REVIEW_INTERVAL),
             config,
+            metrics,
             operated: Box::new(operated),
         };
         match serve(settings).await {

@@ -30,7 +30,12 @@ pub(super) struct Reporting {
 }
 
 impl Reporting {
-    pub(super) fn new(args: &MetricsArgs, config: &FlinkConfig) -> anyhow::Result<Self> {
+    /// Reports what is counted; with a console that is something in any case.
+    pub(super) fn new(
+        args: &MetricsArgs,
+        has_console: bool,
+        config: &FlinkConfig,
+    ) -> anyhow::Result<Self> {
         let settings = Settings::of(config)?;
         let (mut prometheus, mut push) = (Vec::new(), Vec::new());
         for reporter in Reporters::of(config).all {
@@ -44,7 +49,7 @@ impl Reporting {
             let configured: Prometheus = prometheus.drain(..).next().unwrap_or_default();
             prometheus.push(Prometheus { ports: vec![port], ..configured });
         }
-        let is_wanted = !(prometheus.is_empty() && push.is_empty());
+        let is_wanted = has_console || !(prometheus.is_empty() && push.is_empty());
         let metrics = is_wanted.then(|| Metrics::new(settings, identity()));
         let (tasks, end) = (TaskTracker::new(), CancellationToken::new());
         Ok(Self { metrics: metrics.unwrap_or_default(), prometheus, push, tasks, end })
@@ -110,7 +115,7 @@ mod tests {
 
     fn reporting(config: &str) -> Reporting {
         let config = config::file::parse_flink_conf(config);
-        Reporting::new(&MetricsArgs { metrics_port: None }, &config).unwrap()
+        Reporting::new(&MetricsArgs { metrics_port: None }, false, &config).unwrap()
     }
 
     #[test]

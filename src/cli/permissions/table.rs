@@ -133,8 +133,11 @@ pub fn all() -> Vec<Needs> {
                 grant(&["list", "watch"], GROUP, DEPLOYMENTS),
                 grant(&["list", "watch"], GROUP, SESSION_JOBS),
                 grant(&["list", "watch"], GROUP, BLUE_GREENS).if_given(),
+                grant(&["get"], GROUP, DEPLOYMENTS).if_given(),
+                grant(&["get"], GROUP, SESSION_JOBS).if_given(),
+                ASK_FLINK,
             ]],
-            "`watch` only for `--watch`",
+            "`watch` only for `--watch`; `-o wide` asks Flink for the newest checkpoints",
         ),
         needs(
             "top",

@@ -285,8 +285,8 @@ fn table_is_kubectls_with_more_columns() {
         now(),
     );
     expect![[r#"
-        NAME        JOB STATUS   LIFECYCLE STATE   VERSION   UPGRADE MODE   AGE   JOBMANAGER   TASKMANAGERS   PARALLELISM   JOB ID   IMAGE        ERROR
-        wordcount   RUNNING      STABLE            v1_20     savepoint      10m   READY        1              2             5a3e     flink:1.20"#]].assert_eq(&wide);
+        NAME        JOB STATUS   LIFECYCLE STATE   VERSION   UPGRADE MODE   AGE   JOBMANAGER   TASKMANAGERS   PARALLELISM   SAVED   JOB ID   IMAGE        ERROR
+        wordcount   RUNNING      STABLE            v1_20     savepoint      10m   READY        1              2                     5a3e     flink:1.20"#]].assert_eq(&wide);
     expect![[r#"
         NAMESPACE   NAME        LIFECYCLE STATE
         team        wordcount   STABLE

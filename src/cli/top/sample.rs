@@ -68,6 +68,9 @@ pub(in crate::cli) struct Figures {
     pub(in crate::cli) backpressure: Option<f64>,
     /// Durations of the last completed checkpoints in milliseconds, newest last.
     pub(in crate::cli) checkpoint_milliseconds: Vec<i64>,
+    /// When the newest checkpoint was triggered, in milliseconds since the epoch.
+    #[serde(skip)]
+    pub(in crate::cli) saved_at: Option<i64>,
     /// Number of failed checkpoints since the job was started on this JobManager.
     pub(super) failed_checkpoints: Option<u64>,
 }
@@ -209,14 +212,9 @@ async fn meet(
     // A row of a list lacks the options that determine where the JobManager listens.
     let mut home = connection.clone();
     home.namespace = job.namespace().to_owned();
-    let whole = deployment::fetch(&home, &qualified(job)).await?;
+    let whole = deployment::fetch(&home, &job.qualified_name()).await?;
     let cluster = deployment::cluster_of(&home, &whole).await?;
     Known::new(&home, &cluster, job_id, access)
-}
-
-/// Returns a name that identifies the kind as well.
-fn qualified(job: &Deployment) -> String {
-    if job.is_session_job() { job.shown_name() } else { format!("flinkdeployment/{}", job.name()) }
 }
 
 /// Returns the figures of a job, and what to keep for the next sample.
@@ -227,6 +225,7 @@ pub(in crate::cli) async fn ask(mut known: Known) -> Result<(Figures, Known), fl
     let mut figures = figures(&job, &read?);
     if let Ok(Checkpoints::Statistics(statistics)) = checkpoints {
         figures.failed_checkpoints = Some(statistics.counts.failed);
+        figures.saved_at = statistics.latest.saved_at();
         let completed = statistics.history.iter().filter(|it| it.status == "COMPLETED");
         let durations =
             completed.filter(|it| !it.is_savepoint).filter_map(|it| it.end_to_end_duration);

@@ -3,7 +3,6 @@
 //! At most [`AT_ONCE`] requests run concurrently, each with a deadline and without retries: the caller asks again soon.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use futures::{StreamExt, stream};
 
@@ -14,7 +13,7 @@ use clients::flink::access::Access;
 use clients::flink::checkpoints::Checkpoints;
 use clients::flink::jobs::JobDetails;
 use clients::flink::metrics::AggregatedMetric;
-use clients::flink::{self, Client, Deadlines};
+use clients::flink::{self, Client};
 
 /// Number of vertices of one job that are asked about concurrently.
 const AT_ONCE: usize = 2;
@@ -22,8 +21,6 @@ const AT_ONCE: usize = 2;
 pub(in crate::cli) const VERTICES_MAX: usize = 60;
 /// Maximum number of metrics in one request, whose URL has a limited length.
 const METRICS_MAX: usize = 60;
-/// Deadline of a request to a JobManager.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A job that is measured repeatedly, with what does not change in between.
 #[derive(Clone)]
@@ -73,8 +70,7 @@ impl Known {
         job_id: &str,
         access: Access,
     ) -> anyhow::Result<Self> {
-        let deadlines = Deadlines { request: PATIENCE, ..Deadlines::default() };
-        let client = job_manager::client(connection, cluster, access, deadlines)?;
+        let client = job_manager::client(connection, cluster, access, job_manager::soon())?;
         let (client, job_id) = (client.without_retries(), job_id.to_owned());
         Ok(Self { client, job_id, metrics: BTreeMap::new() })
     }
@@ -90,6 +86,12 @@ impl Known {
 
     pub(super) async fn checkpoints(&self) -> Result<Checkpoints, flink::Error> {
         self.client.checkpoints(&self.job_id).await
+    }
+
+    /// Returns when the newest checkpoint was triggered, in milliseconds since the epoch.
+    pub(in crate::cli) async fn saved_at(&self) -> Result<Option<i64>, flink::Error> {
+        let latest = self.client.latest_checkpoints(&self.job_id).await?;
+        Ok(latest.and_then(|latest| latest.saved_at()))
     }
 
     /// Measures the running vertices. Metric names that were read are kept, even if this measurement fails.

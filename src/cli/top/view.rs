@@ -277,6 +277,7 @@ mod tests {
                 busy: Some(0.42),
                 backpressure: Some(pressure),
                 checkpoint_milliseconds: vec![10, 20, 40],
+                saved_at: None,
                 failed_checkpoints: Some(0),
             },
             error: None,

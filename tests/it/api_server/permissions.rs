@@ -42,7 +42,7 @@ fn lines(command: &str, folder: &Path) -> Vec<String> {
         "version" => vec!["version".to_owned(), "version --check".to_owned()],
         "crds" => vec!["crds --apply".to_owned()],
         "report" => vec![format!("report orders --file {archive} --timeout {BEYOND_PATIENCE}")],
-        "list" => vec!["list".to_owned()],
+        "list" => vec!["list".to_owned(), "list -o wide".to_owned()],
         "top" => vec!["top".to_owned(), "top orders".to_owned()],
         "run" => vec!["run https://repo.example.com/clicks.jar --on sessions".to_owned()],
         // Its pod is created, waited for, and removed; nothing is behind the port-forward.

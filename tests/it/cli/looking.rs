@@ -8,7 +8,7 @@ use kube::api::{Api, DeleteParams};
 use kubectl_flink::cli::failure::Kind;
 use serde_json::{Value, json};
 
-use super::commands::{JOB_ID, cluster, flink, run, wordcount};
+use super::commands::{JOB_ID, Ran, cluster, flink, run, wordcount};
 use crate::support::fake_cluster::{FakeCluster, Fault};
 use crate::support::patience::PATIENCE;
 
@@ -96,6 +96,25 @@ async fn checkpoints_are_those_that_the_job_manager_tells() {
     session["spec"].as_object_mut().unwrap().remove("job");
     cluster.insert(session);
     run(&cluster, None, "checkpoints session").await.failed(Kind::Failed, "no job of its own");
+}
+
+#[tokio::test]
+async fn a_wide_list_says_when_a_running_job_was_saved() {
+    let cluster = cluster();
+    let (_flink, address) = flink().await;
+    let saved = |ran: &Ran| {
+        let mut lines = ran.output.lines();
+        let place = lines.next().unwrap().find("SAVED").unwrap();
+        lines.next().unwrap()[place..].split(' ').next().unwrap().to_owned()
+    };
+    run(&cluster, Some(address.clone()), "savepoint wordcount --direct").await.succeeded();
+    let ran = run(&cluster, Some(address), "list -o wide").await.succeeded();
+    assert!(saved(&ran).ends_with('d'), "{}", ran.output);
+    assert_eq!(ran.error, "");
+    let ran = run(&cluster, Some("127.0.0.1:1".to_owned()), "list -o wide").await.succeeded();
+    assert_eq!(saved(&ran), "");
+    assert!(ran.error.contains("SAVED of 1 running jobs is not known"), "{}", ran.error);
+    assert!(ran.error.contains("wordcount: "), "{}", ran.error);
 }
 
 #[tokio::test]

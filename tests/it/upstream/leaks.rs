@@ -33,7 +33,7 @@ fn flink_27914_metrics_of_a_resource_are_kept_once_and_go_with_it() {
     let metrics = Metrics::new(Settings::of(&FlinkConfig::new()).unwrap(), identity);
     let now = Now { clock: Duration::ZERO, time: Timestamp::UNIX_EPOCH };
     let series = || {
-        let families = metrics.families(Duration::ZERO);
+        let families = metrics.families(now);
         let points = families.iter().filter(|family| family.scope == Scope::Resource);
         points.map(|family| family.points.len()).sum::<usize>()
     };

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use config::FlinkConfig;
     use metrics::family::Value;
-    use metrics::{Identity, Metrics, Settings};
+    use metrics::{Identity, Metrics, Now, Settings};
 
     #[tokio::test]
     async fn what_a_client_hears_is_counted() {
@@ -169,7 +169,8 @@ mod tests {
             drop(layer.layer(server).oneshot(request).await);
         }
         let count = |name: &str| {
-            let families = metrics.families(fence::now());
+            let families =
+                metrics.families(Now { clock: fence::now(), time: jiff::Timestamp::now() });
             let family = families.iter().find(|family| family.name == format!("KubeClient.{name}"));
             family.map(|family| family.points[0].value.clone())
         };

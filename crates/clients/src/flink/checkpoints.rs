@@ -68,6 +68,16 @@ pub struct LatestCheckpoints {
     pub restored: Option<RestoredCheckpoint>,
 }
 
+impl LatestCheckpoints {
+    /// Returns when the newest completed checkpoint or savepoint was triggered, in milliseconds since the epoch. The one
+    /// that the job was started from does not count: its state is older than that.
+    pub fn saved_at(&self) -> Option<i64> {
+        let taken = [&self.completed, &self.savepoint].into_iter().flatten();
+        let lasting = taken.filter(|it| it.external_path.as_deref() != Some(NOT_ADDRESSABLE));
+        lasting.filter_map(|it| it.trigger_timestamp).max()
+    }
+}
+
 /// One checkpoint or savepoint; times are milliseconds since the epoch, sizes are bytes.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct Checkpoint {
@@ -385,6 +395,22 @@ impl Client {
                 self.final_checkpoints(job_id).await
             }
             answer => Ok(answer),
+        }
+    }
+
+    /// The newest of [`Client::checkpoints`], without their history; `None` if checkpointing is not enabled for the job.
+    pub async fn latest_checkpoints(
+        &self,
+        job_id: &str,
+    ) -> Result<Option<LatestCheckpoints>, Error> {
+        #[derive(Deserialize)]
+        struct Answer {
+            latest: LatestCheckpoints,
+        }
+        match self.get(path(&["jobs", job_id, "checkpoints"])?).await {
+            Ok(Answer { latest }) => Ok(Some(latest)),
+            Err(error) if is_checkpointing_disabled(&error) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

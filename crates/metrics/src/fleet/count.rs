@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::super::facts::minor_version;
 use super::super::family::{Family, Of, Point, Scope, Value};
 use super::super::lifecycle::{BLUE_GREEN_STATES, STATES};
@@ -123,7 +125,7 @@ fn count<const N: usize>(counts: &mut [u64; N], place: Option<usize>) {
 }
 
 impl Fleet {
-    pub(crate) fn families(&self) -> Vec<Family> {
+    pub(crate) fn families(&self, now: Timestamp) -> Vec<Family> {
         let mut families = Vec::new();
         if self.settings.resources {
             self.count_resources(&mut families);
@@ -135,11 +137,20 @@ impl Fleet {
             let jobs = self.resources.values();
             let jobs = jobs.filter_map(|of| Some((&of.id, of.scaling.as_deref()?)));
             families.extend(scaling::families(jobs));
+            families.push(self.ages_of_checkpoints(now));
         }
         if self.settings.passes {
             self.tell_passes(&mut families);
         }
         families
+    }
+
+    fn ages_of_checkpoints(&self, now: Timestamp) -> Family {
+        let points = self.all_saved().into_iter().map(|(id, saved)| {
+            let age = now.duration_since(saved.newest.unwrap_or(saved.started)).as_secs_f64();
+            Point { of: Of::Resource(id), label: None, value: Value::Gauge(age.max(0.0)) }
+        });
+        Family::new(Scope::Resource, "Checkpoint.AgeSeconds", points.collect())
     }
 
     fn count_resources(&self, families: &mut Vec<Family>) {

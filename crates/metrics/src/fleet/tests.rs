@@ -38,7 +38,7 @@ fn sighting(uid: &str, version: u64, facts: Facts) -> Sighting<'_> {
 /// Returns everything that is published and begins with `prefix`, without zeros.
 fn told(fleet: &Fleet, prefix: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    for Family { name, points, .. } in fleet.families() {
+    for Family { name, points, .. } in fleet.families(at(200).time) {
         for point in points.iter().filter(|_| name.starts_with(prefix)) {
             let value = match &point.value {
                 Value::Gauge(number) | Value::Count(number) if *number == 0.0 => continue,
@@ -176,7 +176,7 @@ fn each_change_to_failing_counts_as_a_failure() {
     use JobStatusState::{Failing, Reconciling, Running};
     let mut fleet = fleet();
     let is_told = |fleet: &Fleet| {
-        fleet.families().iter().any(|it| it.name == "Failures" && !it.points.is_empty())
+        fleet.families(at(200).time).iter().any(|it| it.name == "Failures" && !it.points.is_empty())
     };
     fleet.see(&sighting("job", 1, deployment(LifecycleState::Stable)), at(0));
     assert!(!is_told(&fleet), "other kinds have no such count");
@@ -198,7 +198,7 @@ fn times_of_the_operator_are_told_from_the_first_resource_of_the_kind_on() {
     let names = |facts: Facts| {
         let mut fleet = fleet();
         fleet.see(&sighting("a", 1, facts), at(0));
-        let all = fleet.families().into_iter();
+        let all = fleet.families(at(200).time).into_iter();
         all.map(|family| family.name).filter(|name| name.ends_with("TimeSeconds")).count()
     };
     assert_eq!(names(deployment(LifecycleState::Stable)), 10 + 6);
@@ -224,7 +224,10 @@ fn a_deleted_resource_leaves_its_end_alone_and_no_later_pass_brings_more_back() 
     assert!(fleet.resources.is_empty());
     // The namespace stays, at zero.
     assert!(
-        fleet.families().iter().any(|family| family.name == "Count" && family.points.len() == 1)
+        fleet
+            .families(at(200).time)
+            .iter()
+            .any(|family| family.name == "Count" && family.points.len() == 1)
     );
 }
 
@@ -406,4 +409,22 @@ fn namespaces_that_come_and_go_take_no_more_and_more_room() {
     assert_eq!(fleet.groups.len(), EMPTY_GROUPS_MAX);
     let has = |name: &str| fleet.groups.contains_key(&(Kind::FlinkDeployment, name.into()));
     assert!(!has("test-0") && has("test-1049"));
+}
+
+#[test]
+fn a_running_job_tells_how_old_its_newest_checkpoint_is() {
+    let mut fleet = fleet();
+    fleet.see(&sighting("orders", 1, deployment(LifecycleState::Stable)), at(0));
+    assert_eq!(told(&fleet, "Checkpoint."), [""; 0]);
+    assert!(fleet.asks_when_saved("orders", at(100)));
+    let saved = Saved { newest: None, started: at(50).time };
+    fleet.saved("orders", Some(saved));
+    assert_eq!(told(&fleet, "Checkpoint."), ["Checkpoint.AgeSeconds shop/orders = 150"]);
+    fleet.saved("orders", Some(Saved { newest: Some(at(90).time), ..saved }));
+    assert_eq!(told(&fleet, "Checkpoint."), ["Checkpoint.AgeSeconds shop/orders = 110"]);
+    assert!(!fleet.asks_when_saved("orders", at(159)), "at most once a minute");
+    assert!(fleet.asks_when_saved("orders", at(160)));
+    fleet.saved("orders", None);
+    assert_eq!(told(&fleet, "Checkpoint."), [""; 0]);
+    assert!(!fleet.asks_when_saved("unknown", at(300)));
 }

@@ -8,7 +8,7 @@ use kube::client::Body;
 use super::*;
 use clients::flink::access::{Connector, Options};
 use metrics::family::Value;
-use metrics::{Identity, Settings};
+use metrics::{Identity, Now, Settings};
 use operator::context::Context;
 use operator::run::start;
 use operator::webhook::{Task, Turn};
@@ -311,7 +311,8 @@ async fn what_the_files_say_reaches_an_operator_at_work() {
     let counted = reload.metrics.clone();
     // How often a configuration was applied, how often one was refused, and whether one is refused now.
     let reloads = || {
-        let families = counted.families(Duration::ZERO);
+        let now = Now { clock: Duration::ZERO, time: jiff::Timestamp::UNIX_EPOCH };
+        let families = counted.families(now);
         ["Applied.Count", "Refused.Count", "IsRefused"].map(|name| {
             let name = format!("Configuration.{name}");
             let family = families.iter().find(|family| family.name == name).unwrap();
