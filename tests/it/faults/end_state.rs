@@ -48,6 +48,10 @@ const FOREIGN: [&str; 11] = [
 /// Describes the end of the case on this stage.
 pub(super) async fn of(stage: &Stage, clusters: &[&str]) -> String {
     until_collected(stage).await;
+    for cluster in clusters {
+        // What Flink has still to write.
+        stage.ground.world.keep_metadata(&stage.namespace, cluster).await;
+    }
     let names = names(stage, clusters);
     let mut lines = Vec::new();
     for kind in KINDS {

@@ -97,6 +97,8 @@ struct State {
     kept: BTreeMap<(Key, String), Kept>,
     /// Clusters with JobManagers that stand by.
     contended: BTreeSet<Key>,
+    /// Held while the JobManager of a cluster looks at the lock that others may take.
+    contending: BTreeMap<Key, Arc<tokio::sync::Mutex<()>>>,
     /// Clusters in which a JobManager led before the pods of another one had ended.
     overlapped: BTreeSet<Key>,
     /// When the last process of a cluster has ended.
@@ -117,8 +119,6 @@ pub(super) struct World {
     /// Held while HA metadata is written, and exclusively while a JobManager ends: a process that has ended writes
     /// nothing.
     writing: RwLock<()>,
-    /// Held while a JobManager looks at the lock that others may take.
-    contending: tokio::sync::Mutex<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -139,7 +139,6 @@ impl World {
             flink,
             state: Mutex::default(),
             writing: RwLock::default(),
-            contending: tokio::sync::Mutex::default(),
             tasks: Mutex::default(),
         });
         world.follow();

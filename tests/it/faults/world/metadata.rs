@@ -1,6 +1,6 @@
 //! HA metadata: what Flink writes into ConfigMaps while jobs run, and reads when it starts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::flink::{self, Config};
@@ -168,7 +169,8 @@ async fn contend(world: &World, key: &str) -> bool {
     }
     // Each answer of the JobManager brings it up to date, too. By a lock that was read before it led again, it would be
     // deposed.
-    let _alone = world.contending.lock().await;
+    let alone = world.state().contending.entry(key.to_owned()).or_default().clone();
+    let _alone = alone.lock().await;
     let Some(process) = contended(world, key) else { return true };
     let Some(map) = leader_map(world, key).await else { return true };
     let Some(lock) = lock_of(&map) else { return true };
@@ -292,10 +294,15 @@ pub(super) async fn lead(world: &World, key: &str, config: &Config) {
     }
 }
 
-/// Maintains the ConfigMaps of highly available clusters as Flink does.
+/// Maintains the ConfigMaps of highly available clusters as Flink does. A cluster whose JobManager waits for something
+/// holds up no other.
 pub(super) async fn keep(world: Weak<World>) {
+    let (mut tasks, mut busy) = (JoinSet::new(), BTreeSet::new());
     loop {
         sleep(EVERY).await;
+        while let Some(done) = tasks.try_join_next() {
+            busy.remove(&done.unwrap());
+        }
         let Some(world) = world.upgrade() else { return };
         let clusters: Vec<String> = {
             let state = world.state();
@@ -304,7 +311,15 @@ pub(super) async fn keep(world: Weak<World>) {
             });
             available.map(|(key, _)| key.clone()).collect()
         };
-        futures::future::join_all(clusters.iter().map(|key| keep_of(&world, key))).await;
+        for key in clusters {
+            if busy.insert(key.clone()) {
+                let world = Arc::clone(&world);
+                tasks.spawn(async move {
+                    keep_of(&world, &key).await;
+                    key
+                });
+            }
+        }
     }
 }
 
