@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use api::blue_green::FlinkBlueGreenDeployment;
 use autoscaler::state::{self, Stored};
 use autoscaler::topology::VertexId;
+use axum::http::Method;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use operator::run::Watch;
@@ -323,6 +324,31 @@ async fn what_the_autoscaler_knows_of_another_resource_is_left_alone() {
     let child = |cluster: &FakeCluster| cluster.object("flinkdeployments", "shop", "trial-green");
     operating.until("the other colour is made", child).await;
     assert_eq!(stored(&operating.cluster), before);
+    operating.stop().await;
+}
+
+#[tokio::test]
+async fn conditions_that_a_crd_drops_are_written_once() {
+    let operating = Operating::start(FakeFlink::start().await);
+    operating.cluster.drop_conditions("flinkbluegreendeployments");
+    serve(&operating, |_| {});
+    let count = |cluster: &FakeCluster, path: &str, method: Method| {
+        let requests = cluster.requests().into_iter();
+        requests.filter(|it| it.method == method && it.uri.contains(path)).count()
+    };
+    let written = |cluster: &FakeCluster| count(cluster, "/trial/status", Method::PUT);
+    operating.until("it is written", |cluster| (written(cluster) > 0).then_some(())).await;
+    for times in 0..3 {
+        // Only its own controller reads the colour that does not exist.
+        let looks = |cluster: &FakeCluster| count(cluster, "/trial-green", Method::GET);
+        let before = looks(&operating.cluster);
+        let mut edited = stored(&operating.cluster, "trial").unwrap();
+        edited["metadata"]["labels"] = json!({"times": times.to_string()});
+        operating.cluster.insert(edited);
+        let looked = |cluster: &FakeCluster| (looks(cluster) > before).then_some(());
+        operating.until("its controller looks", looked).await;
+    }
+    assert_eq!(written(&operating.cluster), 1);
     operating.stop().await;
 }
 

@@ -93,9 +93,25 @@ impl Operated for FlinkBlueGreenDeployment {
         for step in steps {
             act.take_step(step, &children, &operator).await.map_err(Error::Act)?;
         }
+        if context.has_written_conditions(&act.uid) && are_dropped(&status, &act.stored) {
+            return Ok(look_again);
+        }
+        let has_conditions = !status.conditions.is_empty();
         act.end_with(*status, false, None).await.map_err(Error::Act)?;
+        if has_conditions {
+            context.note_written_conditions(&act.uid);
+        }
         Ok(look_again)
     }
+}
+
+/// Returns `true` if only the conditions are missing in the stored status: the Java operator's CRD drops them, and they
+/// would be written in each pass.
+fn are_dropped(status: &BlueGreenStatus, stored: &BlueGreenStatus) -> bool {
+    let last_reconciled_timestamp = stored.last_reconciled_timestamp.clone();
+    let without =
+        BlueGreenStatus { conditions: Vec::new(), last_reconciled_timestamp, ..status.clone() };
+    without == *stored
 }
 
 /// Wakes the resource that this child belongs to.

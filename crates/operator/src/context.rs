@@ -1,6 +1,6 @@
 //! The state that the tasks of one operator share: clients, configuration, caches, and recent writes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -109,6 +109,8 @@ pub struct Context {
     stopped_at: Mutex<HashMap<String, (Option<i64>, String)>>,
     /// Errors of plans that are usually transient.
     pub(super) transient_failures: TransientFailures,
+    /// Resources whose conditions this process has written, by uid, of a kind whose CRD may drop them.
+    with_conditions: Mutex<HashSet<String>>,
     /// When periodic snapshots were requested, by the uid of the job.
     periodic: Mutex<HashMap<String, Memory>>,
     /// Time zone of cron expressions.
@@ -159,6 +161,7 @@ impl Context {
             tried: Mutex::default(),
             stopped_at: Mutex::default(),
             transient_failures: TransientFailures::default(),
+            with_conditions: Mutex::default(),
             periodic: Mutex::default(),
             zone: TimeZone::system(),
             files: Files::default(),
@@ -340,6 +343,14 @@ impl Context {
         lock(&self.periodic).remove(uid);
     }
 
+    pub(super) fn has_written_conditions(&self, uid: &str) -> bool {
+        lock(&self.with_conditions).contains(uid)
+    }
+
+    pub(super) fn note_written_conditions(&self, uid: &str) {
+        lock(&self.with_conditions).insert(uid.to_owned());
+    }
+
     /// Forgets a job that is gone, or that someone else operates from now on.
     pub(super) fn forget(&self, uid: &str) {
         self.forget_tried(uid);
@@ -349,6 +360,7 @@ impl Context {
         self.forget_sighting(uid);
         self.forget_failed_submission(uid);
         self.forget_stop(uid);
+        lock(&self.with_conditions).remove(uid);
         self.transient_failures.forget(uid);
         self.autoscalers.forget(uid);
         self.autoscalers.settle(uid);

@@ -22,7 +22,7 @@ use crate::cli::failure::Failure;
 use crate::cli::printer::Printer;
 use crate::cli::{change, crds};
 use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
-use clients::cluster::{namespaces, read};
+use clients::cluster::{crds as definitions, namespaces, read};
 use operator::install::merge::merge;
 use operator::install::objects::Release;
 use operator::install::without_effect::without_effect;
@@ -210,6 +210,14 @@ async fn put(
     }
     if *check {
         let connection = global.connect().await?;
+        if *skip_crds {
+            for name in definitions::without_conditions(&connection.client).await? {
+                printer.warning(format_args!(
+                    "the installed CRD `{name}` drops the conditions of a status, which Argo CD, \
+                     Flux and `kubectl wait` go by: install the CRDs as well"
+                ));
+            }
+        }
         return Box::pin(shadow::run(&values, &connection, *output, printer)).await;
     }
     let namespace = namespace(global);

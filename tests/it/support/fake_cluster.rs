@@ -125,6 +125,11 @@ impl FakeCluster {
         self.state().store.unknown_kinds.insert(plural.to_owned());
     }
 
+    /// Drops the conditions of the kind with this plural name, as an API server does that has a CRD without them.
+    pub(crate) fn drop_conditions(&self, plural: &str) {
+        self.state().store.kinds_without_conditions.insert(plural.to_owned());
+    }
+
     /// Rejects the next request with this method and path, with this message.
     pub(crate) fn refuse(&self, method: Method, path_part: &str, code: u16, message: &str) {
         let fault = Fault::Refused(code, message.to_owned());

@@ -148,6 +148,28 @@ pub fn drift(
     if crd::fields(installed) == crd::fields(ours) { Drift::Same } else { Drift::Different }
 }
 
+/// Returns the names of the installed definitions that drop the conditions of a status, which those of this program keep.
+///
+/// # Errors
+/// If the definitions cannot be read.
+pub async fn without_conditions(client: &Client) -> super::Result<Vec<String>> {
+    let api = Api::<CustomResourceDefinition>::all(client.clone());
+    let mut found = Vec::new();
+    for ours in crd::all() {
+        let installed = api.get_opt(name(&ours)).await?;
+        if installed.is_some_and(|installed| drops_conditions(&installed, &ours)) {
+            found.push(name(&ours).to_owned());
+        }
+    }
+    Ok(found)
+}
+
+fn drops_conditions(installed: &CustomResourceDefinition, ours: &CustomResourceDefinition) -> bool {
+    let path = format!("{}.status.conditions", ours.spec.names.kind);
+    let has = |definition| crd::fields(definition).iter().any(|field| field.path == path);
+    has(ours) && !has(installed)
+}
+
 /// Returns an error if `after` would make the API server prune fields of `before` from stored objects.
 fn refuse_dropped_fields(
     before: &CustomResourceDefinition,
@@ -179,4 +201,26 @@ fn is_below(path: &str, parent: &str) -> bool {
 
 fn name(definition: &CustomResourceDefinition) -> &str {
     definition.metadata.name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_that_drops_conditions_is_known() {
+        let all = crd::all();
+        let named = |kind: &str| all.iter().find(|it| it.spec.names.kind == kind).unwrap();
+        let ours = named("FlinkBlueGreenDeployment");
+        let mut theirs = ours.clone();
+        let schema = theirs.spec.versions[0].schema.as_mut().unwrap();
+        let root = schema.open_api_v3_schema.as_mut().unwrap();
+        let status = root.properties.as_mut().unwrap().get_mut("status").unwrap();
+        status.properties.as_mut().unwrap().remove("conditions").unwrap();
+        assert!(drops_conditions(&theirs, ours));
+        assert!(!drops_conditions(ours, ours));
+        // It has none in either.
+        let session_job = named("FlinkSessionJob");
+        assert!(!drops_conditions(session_job, session_job));
+    }
 }

@@ -25,6 +25,8 @@ pub(super) struct Store {
     owners: BTreeMap<Key, Owners>,
     version: u64,
     pub(super) unknown_kinds: BTreeSet<String>,
+    /// Kinds whose CRDs have no conditions.
+    pub(super) kinds_without_conditions: BTreeSet<String>,
 }
 
 /// An object before and after a change.
@@ -384,6 +386,9 @@ impl Store {
             let status = after["status"].take();
             after = before.clone();
             after["status"] = status;
+            if self.kinds_without_conditions.contains(&request.plural) {
+                after["status"].as_object_mut().map(|status| status.remove("conditions"));
+            }
         } else {
             restore(&mut after, &before, "status");
         }
