@@ -20,7 +20,7 @@ use super::extension::Extensions;
 use super::failure::Failure;
 use super::manifest;
 use super::printer::Printer;
-use super::{change, operator_config};
+use super::{change, operator_config, plan};
 use api::blue_green::{BlueGreenStatus, FlinkBlueGreenDeploymentSpec, Recorded};
 use api::deployment::FlinkDeploymentSpec;
 use api::manifest::{Document, Resource};
@@ -285,7 +285,7 @@ async fn check(
             session_job::check(connection, &id, &wanted, known, operator).await?
         }
         "FlinkBlueGreenDeployment" => {
-            check_blue_green(connection, &id, &wanted, present.as_ref(), operator).await?
+            check_blue_green(connection, &id, &wanted, present.as_ref(), operator, printer).await?
         }
         _ => check_deployment(connection, &id, &wanted, present.as_ref(), operator).await?,
     };
@@ -339,13 +339,14 @@ async fn check_deployment(
     Ok(violations)
 }
 
-/// Returns all violations of a `FlinkBlueGreenDeployment`.
+/// Returns all violations of a `FlinkBlueGreenDeployment`. Warns if a change that starts the other colour has no room.
 async fn check_blue_green(
     connection: &Connection,
     id: &ObjectId,
     wanted: &Value,
     present: Option<&Deployment>,
     operator: &OperatorConfig,
+    printer: &Printer,
 ) -> anyhow::Result<Vec<Violation>> {
     const TEMPLATE: &str = "spec.template.";
     let spec: FlinkBlueGreenDeploymentSpec = serde_json::from_value(wanted["spec"].clone())
@@ -357,6 +358,9 @@ async fn check_blue_green(
         let status = present.0.get("status")?.clone();
         serde_json::from_value::<BlueGreenStatus>(status).ok()?.recorded().ingress
     });
+    if let (Some(present), Some(wanted)) = (present, wanted.pointer("/spec/template/spec")) {
+        plan::warn_without_room(connection, present, wanted, printer).await;
+    }
     let input = BlueGreenInput {
         name: &id.name,
         namespace: &namespace,

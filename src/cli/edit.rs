@@ -14,7 +14,7 @@ use super::deployment::Deployment;
 use super::failure::Failure;
 use super::history::without_nulls;
 use super::printer::Printer;
-use super::{change, deployment, equivalent};
+use super::{change, deployment, equivalent, plan};
 use api::deployment::FlinkDeploymentSpec;
 use api::session_job::FlinkSessionJobSpec;
 use clients::cluster::apply;
@@ -59,6 +59,10 @@ pub(super) async fn carry_out(
     let violations = new_violations(present, &wanted);
     if !violations.is_empty() {
         return Err(refusal(present, &violations).into());
+    }
+    if present.stands_for_blue_green() {
+        let wanted = &wanted.0["spec"];
+        plan::warn_without_room(connection, &present.stored(), wanted, printer).await;
     }
     let jobs = if present.is_session() {
         deployment::session_jobs_of(connection, present.name())

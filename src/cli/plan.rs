@@ -310,6 +310,26 @@ async fn plan(
     })
 }
 
+/// Warns of quotas without room for both colours, if a template with this spec starts the other one.
+pub(super) async fn warn_without_room(
+    connection: &Connection,
+    resource: &Deployment,
+    wanted: &Value,
+    printer: &Printer,
+) {
+    let spec = |value: &Value| FlinkDeploymentSpec::deserialize(value).ok();
+    let last = resource.last_reconciled_spec().as_ref().and_then(spec);
+    let Some((last, wanted)) = last.zip(spec(wanted)) else { return };
+    let state = |spec: &FlinkDeploymentSpec| spec.job.as_ref().map(|job| job.state);
+    // A change of the job's state is made in place.
+    if state(&last) != state(&wanted) || diff(&last, &wanted).class() == ChangeClass::Ignore {
+        return;
+    }
+    for shortage in room_for_two(connection, resource).await {
+        printer.warning(shortage);
+    }
+}
+
 /// Returns warnings about quotas without room for both colours; none if the user may not read quotas.
 async fn room_for_two(connection: &Connection, present: &Deployment) -> Vec<String> {
     let (client, namespace) = (&connection.client, present.namespace());

@@ -17,6 +17,8 @@ const NAMED: [Grant; 2] =
     [grant(&["get"], GROUP, DEPLOYMENTS), grant(&["get"], GROUP, SESSION_JOBS)];
 /// Existing deployments are listed in the error if one is not found.
 const NAMES: Grant = grant(&["list"], GROUP, DEPLOYMENTS).if_given();
+/// Permissions to see whether both colours of a blue/green deployment have room.
+const ROOM: [Grant; 2] = [grant(&["list"], "", "resourcequotas").if_given(), PODS.if_given()];
 /// The permission to query the JobManager through the API server.
 const ASK_FLINK: Grant = grant(&["get"], "", "services").sub("proxy").if_given();
 const TELL_FLINK: Grant = grant(&["get", "create"], "", "services").sub("proxy");
@@ -90,6 +92,7 @@ pub fn all() -> Vec<Needs> {
                     grant(&["create"], GROUP, SESSION_JOBS),
                     grant(&["get"], "", "serviceaccounts").if_given(),
                 ],
+                &ROOM,
             ],
             "`--wait` also needs `list` and `watch` on the resource",
         ),
@@ -193,10 +196,10 @@ pub fn all() -> Vec<Needs> {
         needs("restart", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
         needs(
             "scale",
-            &[&NAMED, &[NAMES, ASK_FLINK], &PATCH],
+            &[&NAMED, &[NAMES, ASK_FLINK], &PATCH, &ROOM],
             "`--wait` also needs `list` and `watch`",
         ),
-        needs("set", &[&NAMED, &[NAMES], &PATCH], "`--wait` also needs `list` and `watch`"),
+        needs("set", &[&NAMED, &[NAMES], &PATCH, &ROOM], "`--wait` also needs `list` and `watch`"),
         needs("promote", &[&SWITCH], ""),
         needs("abort", &[&SWITCH], ""),
         needs(

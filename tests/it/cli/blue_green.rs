@@ -423,3 +423,24 @@ async fn the_template_of_a_blue_green_deployment_is_changed_as_a_deployment_is()
     let kept = json!({"kubernetes.operator.bluegreen.abort.grace-period": "5 min"});
     assert_eq!(shop["spec"]["configuration"], kept);
 }
+
+#[tokio::test]
+async fn a_change_warns_if_a_quota_has_no_room_for_both_colours() {
+    let cluster = rested();
+    let change = "set image bluegreen/shop flink:2.0 --dry-run=server";
+    let warned = |error: &str| error.contains("ResourceQuota `team` leaves 1 of pods");
+    let ran = run(&cluster, None, change).await.succeeded();
+    assert!(!warned(&ran.error), "{}", ran.error);
+    cluster.insert(json!({"apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": "team", "namespace": "default"},
+        "status": {"hard": {"pods": "3"}, "used": {"pods": "2"}}}));
+    for name in ["shop-green-jm", "shop-green-tm"] {
+        cluster.insert(json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "labels": {"app": "shop-green", "component": "taskmanager"}},
+            "spec": {"containers": []}}));
+    }
+    let ran = run(&cluster, None, change).await.succeeded();
+    assert!(warned(&ran.error), "{}", ran.error);
+    let ran = run(&cluster, None, "suspend bluegreen/shop --dry-run=server").await.succeeded();
+    assert!(!warned(&ran.error), "nothing starts: {}", ran.error);
+}
