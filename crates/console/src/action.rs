@@ -27,6 +27,8 @@ pub enum Action {
     Options,
     Rollback,
     Restore,
+    Pause,
+    Unpause,
     Promote,
     Abort,
 }
@@ -100,6 +102,8 @@ impl Action {
             Self::Options => "Change options",
             Self::Rollback => "Roll back",
             Self::Restore => "Restore",
+            Self::Pause => "Pause",
+            Self::Unpause => "Unpause",
             Self::Promote => "Promote",
             Self::Abort => "Abort",
         }
@@ -117,6 +121,8 @@ impl Action {
             | Self::Scale
             | Self::Image
             | Self::Options
+            | Self::Pause
+            | Self::Unpause
             | Self::Promote
             | Self::Abort => self.title(),
         }
@@ -148,6 +154,13 @@ impl Action {
                 "The job restarts from a state you choose, and its progress since then is discarded. Take a savepoint first if \
                  you may want to go back."
             }
+            Self::Pause => {
+                "The operator only observes the resource until you unpause it: it starts, stops and deletes nothing. A job that \
+                 runs keeps running."
+            }
+            Self::Unpause => {
+                "The operator carries out what has changed meanwhile, as `kubectl flink plan` shows it."
+            }
             Self::Promote => {
                 "The other colour takes over as soon as it is ready, without having to stay ready for a while."
             }
@@ -164,7 +177,13 @@ impl Action {
             Self::Options => &OPTIONS,
             Self::Rollback => &ROLLBACK,
             Self::Restore => &RESTORE,
-            Self::Suspend | Self::Resume | Self::Restart | Self::Promote | Self::Abort => &[],
+            Self::Suspend
+            | Self::Resume
+            | Self::Restart
+            | Self::Pause
+            | Self::Unpause
+            | Self::Promote
+            | Self::Abort => &[],
         }
     }
 
@@ -179,6 +198,8 @@ impl Action {
             Self::Image | Self::Options => "set",
             Self::Rollback => "rollback",
             Self::Restore => "restore",
+            Self::Pause => "pause",
+            Self::Unpause => "unpause",
             Self::Promote => "promote",
             Self::Abort => "abort",
         }
@@ -186,7 +207,7 @@ impl Action {
 
     /// Returns whether the action writes a spec, so that `plan` can tell what the operator would do.
     pub fn has_plan(self) -> bool {
-        !matches!(self, Self::Savepoint | Self::Promote | Self::Abort)
+        !matches!(self, Self::Savepoint | Self::Pause | Self::Unpause | Self::Promote | Self::Abort)
     }
 
     /// Returns the address of the action's form.
@@ -214,6 +235,7 @@ impl Action {
     pub fn of(key: &Key, row: Option<&Row>) -> impl Iterator<Item = Self> {
         let is_session = row.is_some_and(|row| row.is_session);
         let is_suspended = row.is_some_and(|row| row.lifecycle.as_deref() == Some("SUSPENDED"));
+        let is_paused = row.is_some_and(|row| row.is_paused);
         let is_blue_green = key.kind == Kind::BlueGreen;
         let has_image = key.kind != Kind::SessionJob;
         Self::iter().filter(move |action| match action {
@@ -223,6 +245,8 @@ impl Action {
             Self::Scale | Self::Restore => !is_session,
             Self::Image => has_image,
             Self::Options | Self::Rollback => true,
+            Self::Pause => !is_paused,
+            Self::Unpause => is_paused,
             Self::Promote | Self::Abort => is_blue_green,
         })
     }
@@ -364,6 +388,7 @@ mod tests {
             told(Action::Rollback, job, "revision=3"),
             "rollback orders --to-revision=3 --yes --wait --timeout=10m"
         );
+        assert_eq!(told(Action::Pause, session_job, ""), "pause sessionjob/orders");
         assert_eq!(told(Action::Promote, Kind::BlueGreen, ""), "promote bluegreen/orders");
         for action in Action::iter() {
             assert_eq!(action.to_string().parse(), Ok(action));
@@ -400,10 +425,18 @@ mod tests {
         };
         let suspended = Row { lifecycle: Some("SUSPENDED".into()), ..Row::default() };
         let session = Row { is_session: true, ..Row::default() };
-        assert_eq!(of(Kind::Deployment, &session), ["restart", "image", "options", "rollback"]);
+        let paused = Row { is_paused: true, ..session.clone() };
+        assert_eq!(
+            of(Kind::Deployment, &session),
+            ["restart", "image", "options", "rollback", "pause"]
+        );
+        assert_eq!(
+            of(Kind::Deployment, &paused),
+            ["restart", "image", "options", "rollback", "unpause"]
+        );
         assert_eq!(
             of(Kind::SessionJob, &suspended),
-            ["resume", "scale", "options", "rollback", "restore"]
+            ["resume", "scale", "options", "rollback", "restore", "pause"]
         );
         let all = of(Kind::BlueGreen, &Row::default());
         assert!(

@@ -108,6 +108,7 @@ pub struct Row {
     /// Seconds since the epoch.
     pub created_at: Option<i64>,
     pub is_session: bool,
+    pub is_paused: bool,
     pub is_being_deleted: bool,
     /// Figures of a job that was measured, see [`crate::query::Query::figures`].
     pub figures: Option<Box<Figures>>,

@@ -213,6 +213,7 @@ pub(super) fn row(kind: Kind, object: &Deployment) -> (Key, Row) {
         error: object.error().map(|error| secret::hide_in(&error).into()),
         created_at: object.created_at().map(Timestamp::as_second),
         is_session: object.is_session(),
+        is_paused: object.is_paused_by_itself(),
         is_being_deleted: object.is_being_deleted(),
         figures: None,
         labels: labels.collect::<Vec<_>>().join("\n").into(),
