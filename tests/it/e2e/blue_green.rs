@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use api::blue_green::Colour::{self, Blue, Green};
 use serde_json::{Value, json};
 
+use super::cluster::silence::Silence;
 use super::cluster::{Cluster, project, said};
 use crate::support::patience::{BEYOND_PATIENCE, PATIENCE};
 use crate::support::program::other;
@@ -36,6 +37,7 @@ fn blue_green_transitions_lose_nothing() {
     let mut cluster = Cluster::new("blue-green");
     cluster.start_operator();
     cluster.create(&resource(&cluster));
+    cluster.kill_operator_in(&["INITIALIZING_BLUE", "ACTIVE_BLUE"]);
     cluster.wait_until_serving(Blue);
     let scaled = scale(&cluster);
     give_up_what_does_not_come_up(&cluster);
@@ -47,7 +49,7 @@ fn blue_green_transitions_lose_nothing() {
     let failed = give_up_what_fails(&cluster);
     let (changed, savepoint) = change_while_the_operator_dies(&mut cluster);
     let savepoints = cluster.savepoints();
-    start_from_nothing(&cluster);
+    start_from_nothing(&mut cluster);
     let redeployed = redeploy(&cluster, &savepoint, changed.after.clone());
     assert_eq!(cluster.savepoints(), savepoints, "neither of the two took one");
 
@@ -124,8 +126,13 @@ fn args(cluster: &Cluster, output: &str) -> Value {
 fn scale(cluster: &Cluster) -> Overlap {
     let before = cluster.marks();
     let scale = ["scale", "bluegreen/counter", "--parallelism", "2"];
+    let (begun, silence) = (Instant::now(), Silence::watch(cluster));
     cluster.flink(&scale);
     let green = cluster.wait_until_serving(Green);
+    let (took, gap) = (begun.elapsed(), silence.longest());
+    println!("== no record was written for {gap:.1?} in a transition that took {took:.1?}");
+    // An ordinary upgrade writes nothing until the new cluster runs.
+    assert!(gap < took / 3, "{gap:?} of {took:?}");
     cluster.assert_restored(&green);
     let again = cluster.flink(&[&scale[..], &["--wait", "--timeout", BEYOND_PATIENCE]].concat());
     assert!(again.ends_with("counter unchanged\n"), "{again}");
@@ -203,23 +210,16 @@ fn change_while_the_operator_dies(cluster: &mut Cluster) -> (Overlap, String) {
             }},
         }}),
     );
-    // A state may be over before it is seen.
-    let states = ["SAVEPOINTING_GREEN", "TRANSITIONING_TO_BLUE", "ACTIVE_BLUE"];
-    for (at, state) in states[..2].iter().enumerate() {
-        cluster.watch_until(&format!("{state} or later"), |seen| {
-            states[at..].iter().any(|state| seen["status"]["blueGreenState"] == *state)
-        });
-        cluster.kill_operator();
-        cluster.start_operator();
-    }
+    cluster.kill_operator_in(&["SAVEPOINTING_GREEN", "TRANSITIONING_TO_BLUE", "ACTIVE_BLUE"]);
     let blue = cluster.wait_until_serving(Blue);
     let savepoint = cluster.assert_restored(&blue);
     (Overlap { what: "changed", after: before, up_to: cluster.marks() }, savepoint)
 }
 
-fn start_from_nothing(cluster: &Cluster) {
+fn start_from_nothing(cluster: &mut Cluster) {
     let job = json!({"args": args(cluster, FROM_NOTHING), "upgradeMode": "stateless"});
     cluster.edit_resource(KIND, NAME, json!({"spec": {"template": {"spec": {"job": job}}}}));
+    cluster.kill_operator_in(&["TRANSITIONING_TO_GREEN", "ACTIVE_GREEN"]);
     let green = cluster.wait_until_serving(Green);
     assert_eq!(green["spec"]["job"]["initialSavepointPath"], Value::Null);
     assert_eq!(cluster.restored(&green), Value::Null);
@@ -257,6 +257,18 @@ impl Overlap {
 }
 
 impl Cluster {
+    /// Kills the operator in each of these states, and starts another one. A state may be over before it is seen.
+    #[track_caller]
+    fn kill_operator_in(&mut self, states: &[&str]) {
+        for (at, state) in states.iter().enumerate() {
+            self.watch_until(&format!("{state} or later"), |seen| {
+                states[at..].iter().any(|state| seen["status"]["blueGreenState"] == *state)
+            });
+            self.kill_operator();
+            self.start_operator();
+        }
+    }
+
     /// Waits until the condition holds, and prints the longest time without a new record.
     #[track_caller]
     fn watch_until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {

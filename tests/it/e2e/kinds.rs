@@ -34,6 +34,8 @@ fn a_session_cluster_is_replaced_with_its_jobs_and_deleted_after_them() {
         assert!(said(&refused).contains("`lab` is a session cluster"), "{}", said(&refused));
     }
 
+    cluster.try_an_image_in_vain(&lab);
+
     // A change of the spec replaces the cluster; HA metadata restores the job.
     let (before, _) = cluster.job_manager_incarnation();
     lab["spec"]["flinkConfiguration"]["env.log.level"] = json!("WARN");
@@ -67,6 +69,7 @@ fn standalone_upgrades_lose_and_double_nothing() {
     let mut cluster = Cluster::new("standalone");
     let mut job = standalone(&cluster);
     cluster.start(&job);
+    cluster.try_an_image_in_vain(&job);
 
     // A savepoint upgrade to two TaskManagers.
     job["spec"]["taskManager"]["replicas"] = json!(2);

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::cluster::silence::Silence;
 use super::*;
 use crate::support::fake_cluster::merge;
 
@@ -97,6 +98,7 @@ fn an_upgrade_that_cannot_start_never_stops_the_job() {
     }));
     cluster.start(&job);
     let incarnation = cluster.job_manager_incarnation();
+    let silence = Silence::watch(&cluster);
 
     for Broken { what, spec, told } in broken() {
         match told {
@@ -127,6 +129,8 @@ fn an_upgrade_that_cannot_start_never_stops_the_job() {
         cluster.label_namespace(POD_SECURITY, "privileged");
     }
 
+    println!("== no record was written for {:.1?} while they were tried", silence.longest());
+
     // When the change is reverted, nothing is left of it; and a valid change is carried out.
     cluster.deploy(&job);
     cluster.wait_until("as before", |deployment| deployment["status"]["error"].is_null());
@@ -153,6 +157,24 @@ fn an_upgrade_that_cannot_start_never_stops_the_job() {
 }
 
 impl Cluster {
+    /// Changes the image of what runs to one that does not exist, and back: nothing is stopped.
+    #[track_caller]
+    pub(super) fn try_an_image_in_vain(&self, good: &Value) {
+        let incarnation = self.job_manager_incarnation();
+        let mut bad = good.clone();
+        bad["spec"]["image"] = json!(format!("{NO_REGISTRY}/no/such-image:1"));
+        self.deploy(&bad);
+        self.wait_until("refused", |deployment| {
+            let error = deployment["status"]["error"].as_str().unwrap_or_default();
+            error.contains("would not start") && error.contains("ImagePullBackOff")
+        });
+        self.wait_until_writing();
+        self.deploy(good);
+        self.wait_until("as before", |deployment| deployment["status"]["error"].is_null());
+        assert_eq!(self.job_manager_incarnation(), incarnation);
+        assert_eq!(self.pods_of_trials(), Vec::<String>::new());
+    }
+
     fn pods_of_trials(&self) -> Vec<String> {
         let pods: Vec<Pod> = self.pods("app.kubernetes.io/name=flink-preflight");
         pods.into_iter().filter_map(|pod| pod.metadata.name).collect()
