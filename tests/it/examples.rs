@@ -41,6 +41,20 @@ fn the_operator_accepts_examples() {
 }
 
 #[test]
+fn each_example_runs_on_real_flink_or_the_page_says_why_not() {
+    let tests = ["cluster", "examples", "install", "blue_green"]
+        .map(|test| fs::read_to_string(project().join(format!("tests/it/e2e/{test}.rs"))).unwrap());
+    let page = fs::read_to_string(project().join("examples/README.md")).unwrap();
+    let (_, not_run) = page.split_once("These are not run").unwrap();
+    for file in manifests().into_iter().filter(|file| documents(file).iter().any(is_own)) {
+        let name = file.strip_prefix(project().join("examples")).unwrap().to_str().unwrap();
+        let is_run = tests.iter().any(|text| text.contains(&format!("{name}\"")));
+        let is_told = not_run.contains(&format!("`{name}`"));
+        assert!(is_run != is_told, "{name} runs: {is_run}, README.md says why not: {is_told}");
+    }
+}
+
+#[test]
 fn examples_render() {
     let is_rendered = |manifest: &Value| {
         manifest["kind"] == "FlinkDeployment"

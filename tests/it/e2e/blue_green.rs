@@ -378,8 +378,8 @@ impl Cluster {
         }
     }
 
-    /// Returns what Flink restored the job of a child from.
-    fn restored(&self, child: &Value) -> Value {
+    /// Returns what Flink restored the job of a deployment from.
+    pub(super) fn restored(&self, child: &Value) -> Value {
         let name = child["metadata"]["name"].as_str().unwrap();
         let job = child["status"]["jobStatus"]["jobId"].as_str().unwrap();
         let checkpoints = self.answer_of(name, &format!("/jobs/{job}/checkpoints"));

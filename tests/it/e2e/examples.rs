@@ -1,6 +1,7 @@
 //! The manifests of `examples/` that need nothing beyond a sandbox, applied unchanged. Only their folders on the node
 //! are moved into this test's, and what each test mentions is changed.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -21,19 +22,26 @@ const DEPLOYMENT: &str = "FlinkDeployment";
 /// A name, and examples that a run tries side by side.
 type Examples = (&'static str, fn(&mut Cluster));
 
-const EXAMPLES: [Examples; 6] = [
+const EXAMPLES: [Examples; 8] = [
     ("high availability and a snapshot", high_availability_and_a_snapshot),
     ("standalone and reactive", standalone_and_reactive),
     ("Flink 2 and periodic snapshots", flink_2_and_periodic_snapshots),
     ("pod template and ingress", pod_template_and_ingress),
     ("log forwarder", log_forwarder),
     ("batch", batch),
+    ("session clusters and a canary", session_clusters_and_a_canary),
+    ("autoscaling and a path", autoscaling_and_a_path),
 ];
 
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
 fn examples_run() {
     let mut cluster = Cluster::new("examples");
+    // For the jar of the session job, which is served from this machine.
+    cluster.configure_operator(&[
+        ("kubernetes.operator.user.artifacts.allowed-schemes", "http"),
+        ("kubernetes.operator.user.artifacts.disallow-restricted-hosts", "false"),
+    ]);
     cluster.start_operator();
     for (name, run) in third(EXAMPLES) {
         println!("-- {name}");
@@ -63,12 +71,97 @@ fn high_availability_and_a_snapshot(cluster: &mut Cluster) {
             assert!(folder.starts_with(below), "{path}");
             let metadata = cluster.data().join("flink-basic").join(folder).join("_metadata");
             assert!(metadata.is_file(), "{} is there", metadata.display());
+            if below == "savepoints" {
+                start_from(cluster, metadata.parent().unwrap());
+            }
         }
     });
 }
 
+/// Starts another job of the same program from a savepoint that was brought along.
+fn start_from(cluster: &mut Cluster, savepoint: &Path) {
+    let [mut resource, job] = cluster.example("snapshots/from-savepoint.yaml").try_into().unwrap();
+    let path = job["spec"]["job"]["initialSavepointPath"].as_str().unwrap().to_owned();
+    assert_eq!(resource["spec"]["savepoint"]["path"], path);
+    let below = path.strip_prefix("file:///flink-data/").unwrap();
+    let place = cluster.data().join("flink-from-savepoint").join(below);
+    fs::create_dir_all(place.parent().unwrap()).unwrap();
+    run(other("cp").arg("-r").arg(savepoint).arg(&place));
+    resource["metadata"]["namespace"] = json!(cluster.namespace);
+    cluster.create(&resource);
+    let name = resource["metadata"]["name"].as_str().unwrap();
+    cluster.wait_until_one("FlinkStateSnapshot", name, "COMPLETED", |snapshot| {
+        snapshot["status"]["state"] == "COMPLETED"
+    });
+    cluster.run(&[job], |cluster| {
+        let runs = cluster.wait_until_runs(DEPLOYMENT, "from-savepoint");
+        let restored = cluster.restored(&runs);
+        let from = restored["external_path"].as_str().unwrap_or_default();
+        assert_eq!(from.rsplit('/').next(), path.rsplit('/').next(), "{restored}");
+    });
+}
+
 fn standalone_and_reactive(cluster: &mut Cluster) {
-    cluster.run_all(&["standalone.yaml", "reactive.yaml"], |_| {});
+    cluster.run_all(&["standalone.yaml", "reactive.yaml"], |cluster| {
+        // Without metrics it finds what to scale, and scales nothing.
+        let mut scaler = cluster.example("hpa.yaml").remove(0);
+        scaler["metadata"]["namespace"] = json!(cluster.namespace);
+        cluster.create(&scaler);
+        cluster.wait_until_one("FlinkDeployment", "reactive", "found by its scaler", |_| {
+            let scaler = cluster.read("autoscaling/v2", "HorizontalPodAutoscaler", "reactive");
+            let conditions = scaler["status"]["conditions"].as_array().cloned();
+            conditions
+                .into_iter()
+                .flatten()
+                .any(|it| it["type"] == "AbleToScale" && it["reason"] == "SucceededGetScale")
+        });
+        cluster.remove("autoscaling/v2", "HorizontalPodAutoscaler", "reactive");
+    });
+}
+
+fn session_clusters_and_a_canary(cluster: &mut Cluster) {
+    let [lab, mut job] = cluster.example("session-job.yaml").try_into().unwrap();
+    let counter = cluster.job();
+    job["spec"]["job"]["jarURI"] = json!(cluster.serve_jar());
+    job["spec"]["job"]["args"] = counter["spec"]["job"]["args"].clone();
+    for canary in &mut cluster.example("canary.yaml") {
+        canary["metadata"]["namespace"] = json!(cluster.namespace);
+        cluster.create(canary);
+    }
+    cluster.deploy(&lab);
+    cluster.deploy(&job);
+    cluster.wait_until_runs("FlinkSessionJob", "top-speed");
+    for kind in [DEPLOYMENT, "FlinkSessionJob"] {
+        let canary = cluster.wait_until_one(kind, "canary", "changed", |canary| {
+            canary["spec"]["restartNonce"].is_number()
+        });
+        assert!(canary["status"].is_null(), "{canary:#}");
+        cluster.delete(kind, "canary");
+    }
+    cluster.flink(&["delete", "sessionjob/top-speed", "--no-savepoint", "--yes"]);
+    cluster.wait_until_one("FlinkSessionJob", "top-speed", "deleted", Value::is_null);
+    // The other example is of the same name: it replaces the cluster.
+    let alone = cluster.example("session.yaml").remove(0);
+    assert_eq!(alone["metadata"]["name"], lab["metadata"]["name"]);
+    cluster.deploy(&alone);
+    cluster.wait_until_one(DEPLOYMENT, "session", "STABLE", |seen| {
+        is(seen, "lifecycleState", "STABLE")
+            && seen["status"]["observedGeneration"] == seen["metadata"]["generation"]
+    });
+    cluster.flink(&["delete", "session", "--yes"]);
+    cluster.wait_until_one(DEPLOYMENT, "session", "deleted", Value::is_null);
+}
+
+fn autoscaling_and_a_path(cluster: &mut Cluster) {
+    cluster.run_all(&["autoscaling.yaml", "ingress-path.yaml"], |cluster| {
+        let told = cluster.flink(&["autoscaler", "status", "autoscaling"]);
+        assert!(told.contains("autoscaling"), "{told}");
+        let ingress = cluster.read("networking.k8s.io/v1", "Ingress", "ingress-path");
+        let rule = &ingress["spec"]["rules"][0];
+        assert_eq!(rule["host"], "flink.example.com");
+        let path = format!("/{}/ingress-path(/|$)(.*)", cluster.namespace);
+        assert_eq!(rule["http"]["paths"][0]["path"], path);
+    });
 }
 
 fn flink_2_and_periodic_snapshots(cluster: &mut Cluster) {

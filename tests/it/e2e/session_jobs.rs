@@ -139,7 +139,7 @@ fn job_id(job: &Value) -> &Value {
 
 impl Cluster {
     /// Serves the jar of the tests while the runtime is in use. Returns its address.
-    fn serve_jar(&self) -> String {
+    pub(super) fn serve_jar(&self) -> String {
         let bytes: bytes::Bytes = fs::read(jar()).unwrap().into();
         let router = Router::new().route("/job.jar", get(move || async { bytes }));
         self.wait_for(async {
