@@ -14,7 +14,7 @@
 #   KUBECTL_FLINK_FAULT_POINTS=6 tests/cluster.sh faults::
 #                                    kills the operator at some writes of each scenario, instead of at every one
 #
-# Needs root on Linux, Go, a JDK, Maven, OpenSSL and Python. KUBECTL_FLINK_TEST_KUBECONFIG uses an existing sandbox, with the
+# Needs root on Linux, Go, a JDK, Maven, OpenSSL, Python and kubectl. KUBECTL_FLINK_TEST_KUBECONFIG uses an existing sandbox, with the
 # images flink:1.20 and flink:2.3 (for `all` and `smoke` also flink:2.2), that of the operator, and that of tests/python-image.py. KUBECTL_FLINK_TEST_KEEP=1 keeps the
 # namespaces, so that you can look at them.
 cd "$(dirname "$0")/.."

@@ -146,6 +146,13 @@ impl Cluster {
         self.command(args).output().unwrap()
     }
 
+    /// Runs kubectl itself, of whatever version this machine has.
+    pub(super) fn kubectl(&self, args: &[&str]) -> Output {
+        let mut command = other("kubectl");
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(["-n", &self.namespace]);
+        command.args(args).output().unwrap()
+    }
+
     pub(super) fn command(&self, args: &[&str]) -> Command {
         self.command_as(&self.kubeconfig, args)
     }

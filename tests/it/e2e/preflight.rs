@@ -2,6 +2,8 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
+use testing::tools;
+
 use super::cluster::silence::Silence;
 use super::*;
 use crate::support::fake_cluster::merge;
@@ -121,6 +123,9 @@ fn an_upgrade_that_cannot_start_never_stops_the_job() {
                 && is(deployment, "lifecycleState", "STABLE")
         });
         println!("-- {what}: told after {:?}", from.elapsed());
+        if told == "ImagePullBackOff" {
+            cluster.assert_tools_know_that_it_is_refused();
+        }
         cluster.wait_until_writing();
         assert_eq!(cluster.job_manager_incarnation(), incarnation, "{what}");
         let why = cluster.flink(&["why", JOB]);
@@ -173,6 +178,29 @@ impl Cluster {
         self.wait_until("as before", |deployment| deployment["status"]["error"].is_null());
         assert_eq!(self.job_manager_incarnation(), incarnation);
         assert_eq!(self.pods_of_trials(), Vec::<String>::new());
+    }
+
+    /// Asserts what `kubectl wait` and the tools of GitOps say of a refused edit, as docs/gitops.md does.
+    #[track_caller]
+    fn assert_tools_know_that_it_is_refused(&self) {
+        let wait = |condition: &str, timeout: &str| {
+            let of = format!("flinkdeployment/{JOB}");
+            let condition = format!("--for=condition={condition}");
+            self.kubectl(&["wait", &of, &condition, "--timeout", timeout])
+        };
+        let stalled = wait("Stalled", "60s");
+        assert!(stalled.status.success(), "{}", said(&stalled));
+        assert!(!wait("Ready", "1s").status.success(), "what the spec asks for is not so");
+        let seen = self.observed();
+        let cells = tools::cells(&seen);
+        assert!(cells.starts_with("False, "), "{cells}");
+        assert!(cells.ends_with(" | InProgress | waits | met | Failed"), "{cells}");
+        assert_eq!(tools::argo_cd(&seen), "Progressing");
+        let (health, message) = tools::argo_cd_with_our_script(&seen);
+        assert_eq!(health, "Degraded");
+        assert!(message.contains("ImagePullBackOff"), "{message}");
+        let listed = self.flink(&["list"]);
+        assert!(listed.contains("STABLE") && listed.contains("would not start"), "{listed}");
     }
 
     fn pods_of_trials(&self) -> Vec<String> {
