@@ -53,6 +53,7 @@ mod scripts;
 mod security;
 mod set_back;
 mod standalone;
+mod structure;
 mod support;
 mod supported;
 mod upstream;

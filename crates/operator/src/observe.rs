@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::autoscaler::Cluster as SessionCluster;
-use super::context::{Context, now};
+use super::context::Context;
 use super::high_availability::Place;
 use super::job::Asked;
 use super::nodes;
@@ -30,7 +30,7 @@ use api::deployment::FlinkDeployment;
 use api::reconciled::{deployed, session_cluster_in};
 use api::session_job::FlinkSessionJob;
 use api::state_snapshot::JobKind;
-use api::status::{JobManagerDeploymentStatus, JobStatusState, ReconciliationState};
+use api::status::{JobManagerDeploymentStatus, ReconciliationState};
 use clients::cluster;
 use clients::cluster::read::Scope;
 use clients::cluster::workload::Workload;
@@ -46,7 +46,7 @@ use lifecycle::resource::{JobResource, StatusOfJob as _};
 use lifecycle::session_job::leaving;
 use lifecycle::trigger::known::SnapshotKind;
 use lifecycle::verdict::Version;
-use lifecycle::world::{Cluster, Fact, Facts, HaMetadata, Job, PodProblem, Question, SessionJob};
+use lifecycle::world::{Cluster, Fact, Facts, HaMetadata, PodProblem, Question, SessionJob};
 use render::names;
 
 /// Maximum number of objects in one list; a JobManager has a handful of pods and ConfigMaps.
@@ -108,7 +108,7 @@ impl<'a, K: JobResource> Subject<'a, K> {
 
 impl<K: OperatedJob> Subject<'_, K> {
     /// Returns the job for queries. Its JobManager is addressed once per pass.
-    fn job(&self, context: &Context) -> Asked<'_> {
+    pub(super) fn job(&self, context: &Context) -> Asked<'_> {
         let flink = self.client.get_or_init(|| K::flink(self, context)).clone();
         Asked { status: self.status.job(), flink }
     }
@@ -175,28 +175,6 @@ impl Subject<'_> {
             operator: self.operator,
             fence: context.fence.of(self.namespace()),
         }
-    }
-}
-
-/// Asks a job that runs for its newest checkpoint, for metrics and the console. At most once a minute, in a pass that has nothing to do.
-pub(super) async fn age_of_checkpoint<K: OperatedJob>(
-    subject: &Subject<'_, K>,
-    jobs: &Fact<Vec<Job>>,
-    context: &Context,
-) {
-    let uid = subject.resource.meta().uid.as_deref().unwrap_or_default();
-    let status = subject.status.job();
-    if status.state != Some(JobStatusState::Running) {
-        return context.metrics.saved(uid, None);
-    }
-    let Fact::Known(jobs) = jobs else { return };
-    let Some(job) = jobs.iter().find(|job| status.job_id.as_ref() == Some(&job.id)) else { return };
-    if !context.metrics.asks_when_saved(uid, now()) {
-        return;
-    }
-    // An answer that does not come leaves the last one, whose age grows.
-    if let Ok(saved) = subject.job(context).saved(job.start_time).await {
-        context.metrics.saved(uid, saved);
     }
 }
 

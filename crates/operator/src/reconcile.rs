@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::act::{self, Stopped, Taken};
 use super::autoscaler::{self, Cluster, Scaled};
 use super::blue_green;
-use super::context::{Context, Progress, STATUS_DELAY};
+use super::context::{Context, Progress, STATUS_DELAY, now};
 use super::kind::{Guarded, Operated, Sight};
 use super::observe::{self, Subject, tell};
 use super::pass::{Again, Error};
@@ -35,7 +35,7 @@ use lifecycle::reconcile::decide;
 use lifecycle::resource::{JobResource, StatusOfJob as _};
 use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
 use lifecycle::transitions::etcd_restore::{self, Record};
-use lifecycle::world::{Fact, Facts, Fresh, Question, World};
+use lifecycle::world::{Fact, Facts, Fresh, Job, Question, World};
 
 /// Maximum number of questions: a decision asks for each fact at most once, and for the files of up to three specs.
 const QUESTIONS_MAX: usize = 29;
@@ -211,7 +211,7 @@ pub(super) async fn plan<K: Scaled>(
                     context.etcd_restores.forget(uid);
                 }
                 if plan.steps.is_empty() {
-                    observe::age_of_checkpoint(&subject, &world.facts.jobs, context).await;
+                    age_of_checkpoint(&subject, &world.facts.jobs, context).await;
                 }
                 return Ok(plan);
             }
@@ -235,6 +235,28 @@ pub(super) async fn plan<K: Scaled>(
         }
     }
     Err(Error::Undecided)
+}
+
+/// Asks a job that runs for its newest checkpoint, for metrics and the console. At most once a minute, in a pass that has nothing to do.
+async fn age_of_checkpoint<K: OperatedJob>(
+    subject: &Subject<'_, K>,
+    jobs: &Fact<Vec<Job>>,
+    context: &Context,
+) {
+    let uid = subject.resource.meta().uid.as_deref().unwrap_or_default();
+    let status = subject.status.job();
+    if status.state != Some(JobStatusState::Running) {
+        return context.metrics.saved(uid, None);
+    }
+    let Fact::Known(jobs) = jobs else { return };
+    let Some(job) = jobs.iter().find(|job| status.job_id.as_ref() == Some(&job.id)) else { return };
+    if !context.metrics.asks_when_saved(uid, now()) {
+        return;
+    }
+    // An answer that does not come leaves the last one, whose age grows.
+    if let Ok(saved) = subject.job(context).saved(job.start_time).await {
+        context.metrics.saved(uid, saved);
+    }
 }
 
 /// Returns the facts in `known` that are no longer on record because the store went back to `listed`.
