@@ -31,6 +31,7 @@ mod groups;
 pub mod history;
 pub mod init;
 pub mod job_manager;
+pub mod layout;
 pub mod lint;
 pub mod list;
 pub mod logging;
