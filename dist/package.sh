@@ -3,9 +3,12 @@
 #
 #   dist/package.sh                          build and package every target that this machine can link
 #   dist/package.sh TARGET PROGRAM           package PROGRAM for TARGET, such as one that was built elsewhere
+#   dist/package.sh lacking                  print which targets this machine cannot link, and why
+#   dist/package.sh manifest                 write the krew manifest and the checksums again
 #
 # Everything is written to $DIST (default target/packages). The manifest lists the platforms whose archives exist there: a
-# release collects the archives of all machines in one folder and runs `dist/package.sh manifest` last.
+# release collects what all machines built in one folder and writes it last, with the checksums of everything
+# (dist/release.sh).
 set -eu
 cd "$(dirname "$0")/.."
 out=${DIST:-target/packages}
@@ -19,7 +22,7 @@ say() { echo "dist: $*" >&2; }
 
 # The same input always gives the same archive.
 archive() { # archive FOLDER FILE
-    tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - . | gzip -n9 > "$2"
+    tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime=@0 -cf - . | gzip -n9 > "$2"
 }
 
 package() { # package TARGET PROGRAM
@@ -88,11 +91,13 @@ lacking() {
     fi
 }
 
+# Of everything that is published, but the signatures.
 sums() {
-    (cd "$out" && for file in *.tar.gz *.deb; do [ ! -e "$file" ] || sha256sum "$file"; done > SHA256SUMS)
+    list=$(cd "$out" && find . -type f ! -name SHA256SUMS ! -name '*.sigstore.json' | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum)
+    echo "$list" > "$out/SHA256SUMS"
 }
 
-# Write the manifest, with the platforms whose archive exists.
+# Write the manifest, with the platforms whose archive exists. Krew wants it under the plugin's name.
 manifest() {
     sums
     awk -v version="$version" '
@@ -105,7 +110,8 @@ manifest() {
         !/^#/ { print }
         END { platform() }
         function platform() { if (inside && (name in sum)) printf "%s", block; block = "" }
-    ' "$out/SHA256SUMS" krew-manifest.yaml > "$out/krew-manifest.yaml"
+    ' "$out/SHA256SUMS" krew-manifest.yaml > "$out/flink.yaml"
+    sums
     for target in $targets; do
         [ -e "$out/kubectl-flink-v$version-$target.tar.gz" ] || say "the krew manifest is written without $target"
     done
@@ -113,17 +119,30 @@ manifest() {
 
 case ${1:-} in
 manifest) manifest ;;
-'')
+lacking)
     for target in $targets; do
+        lack=$(lacking "$target")
+        [ -z "$lack" ] || echo "$target: $lack"
+    done
+    ;;
+'')
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    # This machine's first: its program prints the man pages of all.
+    # shellcheck disable=SC2086 # one word for each target
+    ordered=$(printf '%s\n' $targets | awk -v host="$host" '$0 == host { print; next } { rest = rest "\n" $0 } END { print rest }')
+    for target in $ordered; do
         lack=$(lacking "$target")
         if [ -n "$lack" ]; then
             say "$target cannot be built here: $lack"
-            continue
+        elif [ "$target" = "$host" ]; then
+            # In the folder of `make image`, which needs the same crates.
+            ${CARGO:-cargo} build --locked --profile dist --features jemalloc
+            tool=target/dist/kubectl-flink
+            package "$target" "$tool"
+        else
+            ${CARGO:-cargo} build --locked --profile dist --features jemalloc --target "$target"
+            package "$target" "target/$target/dist/kubectl-flink"
         fi
-        ${CARGO:-cargo} build --locked --profile dist --features jemalloc --target "$target"
-        # Man pages are printed by a program that runs on this machine.
-        [ "$target" != "$(rustc -vV | sed -n 's/^host: //p')" ] || tool=target/$target/dist/kubectl-flink
-        package "$target" "target/$target/dist/kubectl-flink"
     done
     manifest
     ls -l "$out" >&2

@@ -1,6 +1,7 @@
 //! Checks `krew-manifest.yaml` against the rules of krew's index, and unpacks the archive as krew does.
 //!
-//! The rules are those of `internal/index/validation` and of the naming guide in krew's repository.
+//! The rules are those of krew's repository: `internal/index/validation`, `cmd/validate-krew-manifest`, which krew's index
+//! runs on each change, `internal/download`, and the naming guide.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,11 @@ use serde::Deserialize;
 use crate::support::program::{PROGRAM, other};
 
 /// The target that the test's archive is packaged for.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Plugin {
+pub(crate) struct Plugin {
     api_version: String,
     kind: String,
     metadata: Metadata,
@@ -62,12 +63,27 @@ struct FileOperation {
     to: String,
 }
 
+/// The platforms that krew knows, of those that this program is built for.
+const PLATFORMS: [[&str; 2]; 4] =
+    [["linux", "amd64"], ["linux", "arm64"], ["darwin", "amd64"], ["darwin", "arm64"]];
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn read(text: &str) -> Plugin {
     serde_yaml::from_str(text).unwrap()
+}
+
+/// Reads and checks a manifest that was written; its file is named after the plugin.
+pub(crate) fn of_file(path: &Path) -> Plugin {
+    let plugin = read(&std::fs::read_to_string(path).unwrap());
+    check(&plugin);
+    assert_eq!(
+        path.file_name().unwrap().to_str().unwrap(),
+        format!("{}.yaml", plugin.metadata.name)
+    );
+    plugin
 }
 
 /// Checks the rules of krew's index.
@@ -91,10 +107,13 @@ fn check(plugin: &Plugin) {
     assert!(!platforms.is_empty());
     let mut seen = Vec::new();
     for Platform { selector, uri, sha256, files, bin } in platforms {
+        // With both labels, two selectors overlap only if they are the same.
         let labels = &selector.match_labels;
-        assert!(labels.keys().all(|key| ["os", "arch"].contains(&key.as_str())), "{labels:?}");
-        assert!(!seen.contains(&labels), "two platforms match {labels:?}");
-        seen.push(labels);
+        assert_eq!(labels.len(), 2, "{labels:?}");
+        let platform = ["os", "arch"].map(|label| labels[label].as_str());
+        assert!(PLATFORMS.contains(&platform), "krew knows no {platform:?}");
+        assert!(!seen.contains(&platform), "two platforms match {platform:?}");
+        seen.push(platform);
         assert!(uri.starts_with("https://") && uri.ends_with(".tar.gz"), "{uri}");
         assert!(uri.contains(version.as_str()), "{uri}");
         assert_eq!(sha256.len(), 64, "{uri}");
@@ -105,6 +124,7 @@ fn check(plugin: &Plugin) {
             assert!(!from.contains("..") && !to.contains("..") && !to.starts_with('/'));
         }
         assert!(files.iter().any(|file| file.from == "LICENSE"), "the licence goes along");
+        assert!(files.iter().any(|file| file.from == *bin && file.to == "."), "{bin} is installed");
     }
 }
 
@@ -140,12 +160,17 @@ fn what_is_packaged_is_installed_as_krew_does() {
     for left_out in ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin", "aarch64-apple-darwin"] {
         assert!(error.contains(&format!("without {left_out}")), "{error}");
     }
-    let plugin = read(&std::fs::read_to_string(out.join("krew-manifest.yaml")).unwrap());
-    check(&plugin);
+    let plugin = of_file(&out.join("flink.yaml"));
     let [platform] = plugin.spec.platforms.as_slice() else { panic!("only what is there") };
     let archive = out.join(platform.uri.rsplit('/').next().unwrap());
     let bytes = std::fs::read(&archive).unwrap();
     assert_eq!(sum_of(&bytes), platform.sha256);
+    for entry in tar::Archive::new(GzDecoder::new(bytes.as_slice())).entries().unwrap() {
+        let entry = entry.unwrap();
+        let (kind, path) = (entry.header().entry_type(), entry.path().unwrap());
+        assert!(kind.is_file() || kind.is_dir(), "krew unpacks no {kind:?}: {}", path.display());
+        assert!(path.is_relative() && !path.to_str().unwrap().contains(".."), "{}", path.display());
+    }
     let unpacked = folder.path().join("unpacked");
     tar::Archive::new(GzDecoder::new(bytes.as_slice())).unpack(&unpacked).unwrap();
     assert!(unpacked.join("man/kubectl-flink-restore.1").exists());
@@ -160,7 +185,7 @@ fn what_is_packaged_is_installed_as_krew_does() {
     assert_eq!(String::from_utf8_lossy(&ran.stdout), "installed\n");
 }
 
-fn sum_of(bytes: &[u8]) -> String {
+pub(crate) fn sum_of(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
     let digits = |byte: &u8| [byte >> 4, byte & 0xF].map(|it| char::from_digit(it.into(), 16));
     Sha256::digest(bytes).iter().flat_map(digits).flatten().collect()
