@@ -10,6 +10,7 @@
 )]
 
 mod api_server;
+mod artifact_hub;
 mod artifact_stores;
 mod autoscaler;
 mod autoscaler_rules;
