@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help build dist docs release test test-all test-fast demo recording pictures bench bench-autoscaler bench-dashboard bench-looking image sbom chart format clean
+.PHONY: help build dist docs release rehearse test test-all test-fast demo recording pictures bench bench-autoscaler bench-dashboard bench-looking image sbom chart format clean
 
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,12 +15,15 @@ build: ## build the program (target/debug/kubectl-flink)
 release: ## build the program as released (target/dist/kubectl-flink)
 	$(CARGO) build --locked --profile dist --features jemalloc
 
-image: sbom ## the operator's image, from scratch: target/operator-image.tar
+image: sbom ## the operator's image, from scratch, as OCI layout and for docker load: target/operator-image.tar
 	$(CARGO) rustc --locked --profile dist --features jemalloc --bin kubectl-flink -- -C target-feature=+crt-static
 	target/dist/kubectl-flink operator image --file target/operator-image.tar --sbom target/sbom.cdx.json
 
 dist: ## archives, Debian packages, checksums and the krew manifest: target/packages
 	CARGO="$(CARGO)" dist/package.sh
+
+rehearse: ## a release on this machine, as far as it can: target/packages
+	CARGO="$(CARGO)" dist/release.sh rehearse
 
 # For the image, which is built for Linux.
 sbom: ## a bill of materials of the program, as CycloneDX: target/sbom.cdx.json

@@ -41,6 +41,7 @@ pub mod operate;
 pub mod operator;
 pub mod operator_config;
 mod operators;
+pub mod packages;
 pub mod pause;
 pub mod permissions;
 pub mod plan;
@@ -180,6 +181,7 @@ pub async fn run_command(
     match command {
         Command::Completion(args) => completion::run(args, printer),
         Command::Man(args) => reference::man(args, printer),
+        Command::Layout(args) => packages::layout(args, printer),
         Command::Complete(args) => completion::complete(args, printer).await,
         Command::Crds(args) => crds::run(args, global, printer).await,
         Command::Promote(args) => promote::promote(args, global, printer).await,

@@ -12,8 +12,8 @@ use super::printer::ValueFormat;
 use super::{
     autoscaler, check, checkpoints, complete, completion, config, crds, dashboard, delete, deploy,
     desired_state, events, exec, failure, gc, history, init, lint, list, logs, operate, operator,
-    pause, plan, promote, reference, render, report, rest, restart, restore, rollback, run,
-    sandbox, savepoint, scale, set, snapshots, sql, status, top, ui, version, why,
+    packages, pause, plan, promote, reference, render, report, rest, restart, restore, rollback,
+    run, sandbox, savepoint, scale, set, snapshots, sql, status, top, ui, version, why,
 };
 use clients::flink::access::Access;
 
@@ -140,6 +140,9 @@ pub enum Command {
     /// Writes man pages, for packages
     #[command(name = "__man", hide = true)]
     Man(reference::ManArgs),
+    /// Writes image layouts, for releases
+    #[command(name = "__layout", hide = true)]
+    Layout(packages::LayoutArgs),
     /// Answers kubectl's completion requests
     #[command(name = "__complete", hide = true)]
     Complete(completion::CompleteArgs),
@@ -195,6 +198,7 @@ impl Command {
             | Self::Render(_)
             | Self::Version(_)
             | Self::Man(_)
+            | Self::Layout(_)
             | Self::Complete(_) => false,
         }
     }

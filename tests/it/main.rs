@@ -48,6 +48,7 @@ mod outage;
 mod paused;
 mod preconditions;
 mod refused;
+mod release;
 mod renamed_cluster;
 mod sbom;
 mod scripts;

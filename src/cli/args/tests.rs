@@ -65,7 +65,7 @@ const CHANGES: [&str; 35] = [
 ];
 
 /// Commands that look, print, write local files, or do until they are stopped what somebody else asks for.
-const OTHERS: [&str; 36] = [
+const OTHERS: [&str; 38] = [
     "list",
     "status",
     "top",
@@ -101,6 +101,8 @@ const OTHERS: [&str; 36] = [
     "completion install",
     "version",
     "__man",
+    "__layout images",
+    "__layout chart",
     "__complete",
 ];
 
