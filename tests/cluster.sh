@@ -14,6 +14,9 @@
 #   KUBECTL_FLINK_FAULT_POINTS=6 tests/cluster.sh faults::
 #                                    kills the operator at some writes of each scenario, instead of at every one
 #
+#   KUBECTL_FLINK_TEST_PACKAGES=target/packages tests/cluster.sh helm_installs_
+#                                    with the operator's image and the chart that `make rehearse` made, or a release
+#
 # Needs root on Linux, Go, a JDK, Maven, OpenSSL, Python and kubectl. KUBECTL_FLINK_TEST_KUBECONFIG uses an existing sandbox, with the
 # images flink:1.20 and flink:2.3 (for `all` and `smoke` also flink:2.2), that of the operator, and that of tests/python-image.py. KUBECTL_FLINK_TEST_KEEP=1 keeps the
 # namespaces, so that you can look at them.
@@ -33,8 +36,14 @@ nemesis*) set_up helm sandbox flink python s3_plugin ;;
 all | e2e | e2e:: | *example* | *python*) set_up helm sandbox flink chromium python hadoop kerberos pyflink ;;
 *) set_up helm sandbox flink chromium python hadoop kerberos ;;
 esac
-case "${1:-}" in
-nemesis*) ;;
+# What a release publishes, instead of what is built here.
+packages=${KUBECTL_FLINK_TEST_PACKAGES:-}
+if [ -n "$packages" ]; then
+    packages=$(cd "$packages" && pwd)
+    (cd "$packages" && sha256sum --check --quiet --ignore-missing SHA256SUMS)
+fi
+case "${1:-}$packages" in
+nemesis* | */*) ;;
 *)
     # The operator's image contains only this program: statically linked, and here without debug information.
     cargo rustc --locked --bin kubectl-flink -- -C target-feature=+crt-static -C strip=debuginfo
@@ -47,6 +56,8 @@ program=$PWD/target/debug/kubectl-flink
 HELM=${HELM:-$(tests/tools.sh helm)/helm}
 export HELM
 helm/package.sh
+version=$(sed -n 's/^version: //p' helm/kubectl-flink-operator/Chart.yaml)
+export KUBECTL_FLINK_TEST_CHART="${packages:-$PWD/target/chart}/kubectl-flink-operator-$version.tgz"
 sandbox=test-$$
 # Next to the user's sandboxes, which have other names: a node needs short paths, and a file system that supports overlays.
 unset KUBECTL_FLINK_SANDBOX_STATE
@@ -78,6 +89,11 @@ flink_images() {
 
 images() {
     flink_images || return
+    if [ -n "$packages" ]; then
+        # The layout for all machines, of which the node takes its own.
+        "$program" sandbox load-image "$packages/kubectl-flink-operator-image-v$version.tar" --name "$sandbox"
+        return
+    fi
     target/static/kubectl-flink operator image --file "$folder/operator.tar" \
         && "$program" sandbox load-image "$folder/operator.tar" --name "$sandbox" \
         && rm "$folder/operator.tar"

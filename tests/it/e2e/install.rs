@@ -1,8 +1,10 @@
 //! The operator as pods of the cluster, installed as users do, in a namespace with the strictest Pod Security level,
 //! `restricted`.
 //!
-//! `tests/cluster.sh` loads the operator's image into the sandbox, and provides the path of Helm.
+//! `tests/cluster.sh` loads the operator's image into the sandbox, and provides the paths of Helm and of the packaged chart:
+//! those of this build, or of a release (`KUBECTL_FLINK_TEST_PACKAGES`).
 
+use std::path::PathBuf;
 use std::{env, fs};
 
 use k8s_openapi::api::core::v1::Pod;
@@ -57,7 +59,7 @@ fn the_operator_runs_as_pods_and_jobs_outlive_it() {
 #[ignore = "needs a sandbox with real Flink"]
 fn helm_installs_the_operator() {
     let cluster = namespace("helm");
-    let chart = project().join("target/chart/kubectl-flink-operator");
+    let chart = chart();
     let watch = format!("watchNamespaces={{{}}}", cluster.namespace);
     let release = ["kubectl-flink-operator", chart.to_str().unwrap()];
     let wait = ["--wait", "--timeout", BEYOND_PATIENCE];
@@ -87,7 +89,7 @@ fn helm_installs_the_operator() {
 #[ignore = "needs a sandbox with real Flink"]
 fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
     let cluster = namespace("helm-java");
-    let chart = project().join("target/chart/kubectl-flink-operator");
+    let chart = chart();
     let release = ["flink-kubernetes-operator", chart.to_str().unwrap()];
     let watch = format!("watchNamespaces={{{}}}", cluster.namespace);
     // The others need images, claims and nodes that a sandbox does not have.
@@ -101,6 +103,9 @@ fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
         helm(&cluster, &[&["install"], &release[..], &values, &small, wait].concat());
         let deployment = cluster.read("apps/v1", "Deployment", "kubectl-flink-operator");
         assert_eq!(deployment["status"]["readyReplicas"] == 1, is_run, "{deployment:#}");
+        if file.ends_with("java-chart.yaml") {
+            a_job_runs(&cluster, &deployment);
+        }
         // Its namespaces are in a variable or in a ConfigMap: a second operator may have others.
         let beside = ["-n", "default", "operator", "install", "--watch-namespaces", "default"];
         let mut command = program();
@@ -109,6 +114,22 @@ fn helm_installs_the_operator_with_values_for_the_java_operators_chart() {
         helm(&cluster, &["uninstall", release[0], "--wait", "--timeout", BEYOND_PATIENCE]);
     }
     values_of_a_release_are_read(&cluster);
+}
+
+/// Deploys an example, which gets stable with the image that is loaded, and removes it.
+fn a_job_runs(cluster: &Cluster, deployment: &Value) {
+    let image = &deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+    let published =
+        format!("{}:{}", operator::install::values::published(), env!("CARGO_PKG_VERSION"));
+    assert_eq!(*image, published.as_str());
+    let file = cluster.write(&job());
+    // The pod is ready before the API server trusts the webhook, without which nothing is admitted.
+    cluster.wait_until("admitted", |_| {
+        cluster.try_flink(&["deploy", "-f", file.to_str().unwrap()]).status.success()
+    });
+    cluster.wait_until_stable();
+    let away = ["delete", &cluster.name, "--no-savepoint", "--yes", "--wait"];
+    cluster.flink(&[&away[..], &["--timeout", BEYOND_PATIENCE]].concat());
 }
 
 /// Reads a release as Helm itself stores it, of a chart with the Java operator's name and values.
@@ -164,6 +185,12 @@ fn job() -> Value {
 fn leader(cluster: &Cluster) -> String {
     let lease = cluster.read("coordination.k8s.io/v1", "Lease", "kubectl-flink-operator");
     lease["spec"]["holderIdentity"].as_str().unwrap().to_owned()
+}
+
+/// Returns the path of the packaged chart.
+fn chart() -> PathBuf {
+    let chart = env::var_os("KUBECTL_FLINK_TEST_CHART");
+    chart.expect("the path of the packaged chart: run tests/cluster.sh").into()
 }
 
 fn helm(cluster: &Cluster, args: &[&str]) {
