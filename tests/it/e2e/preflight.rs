@@ -180,7 +180,7 @@ impl Cluster {
         assert_eq!(self.pods_of_trials(), Vec::<String>::new());
     }
 
-    /// Asserts what `kubectl wait` and the tools of GitOps say of a refused edit, as docs/gitops.md does.
+    /// Asserts what `kubectl wait` and tools that read conditions say of a refused edit.
     #[track_caller]
     fn assert_tools_know_that_it_is_refused(&self) {
         let wait = |condition: &str, timeout: &str| {
