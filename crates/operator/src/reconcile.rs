@@ -237,7 +237,8 @@ pub(super) async fn plan<K: Scaled>(
     Err(Error::Undecided)
 }
 
-/// Asks a job that runs for its newest checkpoint, for metrics and the console. At most once a minute, in a pass that has nothing to do.
+/// Asks a job that runs for its newest checkpoint, for metrics and the console. At most once a minute, in a pass that has
+/// nothing to do.
 async fn age_of_checkpoint<K: OperatedJob>(
     subject: &Subject<'_, K>,
     jobs: &Fact<Vec<Job>>,
