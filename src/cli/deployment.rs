@@ -287,15 +287,6 @@ impl Deployment {
         }
     }
 
-    /// Returns a name that identifies the kind as well.
-    pub fn qualified_name(&self) -> String {
-        if self.is_session_job() {
-            self.shown_name()
-        } else {
-            format!("flinkdeployment/{}", self.name())
-        }
-    }
-
     /// Returns the name that its revisions are stored under.
     pub fn history_name(&self) -> String {
         match self.blue_green_parent() {
@@ -661,6 +652,19 @@ pub fn refuse_colour(present: &Deployment) -> Result<(), Failure> {
     ))
     .hint(format!("change its spec.template: kubectl edit flinkbgdep {parent} -n {namespace}"))
     .hint(format!("or pass {BLUE_GREEN}/{parent} to commands that change or delete")))
+}
+
+/// Like [`cluster_of`], for a row of a list, which lacks the options that determine where the JobManager listens.
+pub async fn cluster_of_row(
+    connection: &Connection,
+    row: &Deployment,
+) -> anyhow::Result<Deployment> {
+    let mut home = connection.clone();
+    home.namespace = row.namespace().to_owned();
+    let deployment = || format!("flinkdeployment/{}", row.name());
+    let name = if row.is_session_job() { row.shown_name() } else { deployment() };
+    let whole = fetch(&home, &name).await?;
+    cluster_of(&home, &whole).await
 }
 
 /// Returns the deployment whose JobManager runs the job: itself, or the cluster of a session job.

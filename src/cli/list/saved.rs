@@ -69,11 +69,7 @@ async fn saved_at(
     connector: &Connector,
     job: &Deployment,
 ) -> anyhow::Result<Option<Timestamp>> {
-    // A row lacks the options that determine where the JobManager listens.
-    let mut home = connection.clone();
-    home.namespace = job.namespace().to_owned();
-    let whole = deployment::fetch(&home, &job.qualified_name()).await?;
-    let cluster = deployment::cluster_of(&home, &whole).await?;
+    let cluster = deployment::cluster_of_row(connection, job).await?;
     let client = job_manager::client_of(connector, &cluster, job_manager::soon())?;
     let client = client.without_retries();
     let latest = client.latest_checkpoints(job.job_id().unwrap_or_default()).await?;

@@ -209,12 +209,8 @@ async fn meet(
     job: &Deployment,
     job_id: &str,
 ) -> anyhow::Result<Known> {
-    // A row of a list lacks the options that determine where the JobManager listens.
-    let mut home = connection.clone();
-    home.namespace = job.namespace().to_owned();
-    let whole = deployment::fetch(&home, &job.qualified_name()).await?;
-    let cluster = deployment::cluster_of(&home, &whole).await?;
-    Known::new(&home, &cluster, job_id, access)
+    let cluster = deployment::cluster_of_row(connection, job).await?;
+    Known::new(connection, &cluster, job_id, access)
 }
 
 /// Returns the figures of a job, and what to keep for the next sample.
