@@ -162,6 +162,11 @@ pub(super) async fn send_all(
         }
     }
     for request in checked {
+        if let Some(present) = request.present.as_ref().filter(|it| it.is_blue_green())
+            && let Some(wanted) = request.wanted.pointer("/spec/template/spec")
+        {
+            plan::warn_without_room(connection, present, wanted, printer).await;
+        }
         let written = send(request, connection, writer, dry_run).await?;
         change::finish(connection, written.object, written.verb, change, printer).await?;
     }
@@ -285,7 +290,7 @@ async fn check(
             session_job::check(connection, &id, &wanted, known, operator).await?
         }
         "FlinkBlueGreenDeployment" => {
-            check_blue_green(connection, &id, &wanted, present.as_ref(), operator, printer).await?
+            check_blue_green(connection, &id, &wanted, present.as_ref(), operator).await?
         }
         _ => check_deployment(connection, &id, &wanted, present.as_ref(), operator).await?,
     };
@@ -339,14 +344,13 @@ async fn check_deployment(
     Ok(violations)
 }
 
-/// Returns all violations of a `FlinkBlueGreenDeployment`. Warns if a change that starts the other colour has no room.
+/// Returns all violations of a `FlinkBlueGreenDeployment`.
 async fn check_blue_green(
     connection: &Connection,
     id: &ObjectId,
     wanted: &Value,
     present: Option<&Deployment>,
     operator: &OperatorConfig,
-    printer: &Printer,
 ) -> anyhow::Result<Vec<Violation>> {
     const TEMPLATE: &str = "spec.template.";
     let spec: FlinkBlueGreenDeploymentSpec = serde_json::from_value(wanted["spec"].clone())
@@ -358,9 +362,6 @@ async fn check_blue_green(
         let status = present.0.get("status")?.clone();
         serde_json::from_value::<BlueGreenStatus>(status).ok()?.recorded().ingress
     });
-    if let (Some(present), Some(wanted)) = (present, wanted.pointer("/spec/template/spec")) {
-        plan::warn_without_room(connection, present, wanted, printer).await;
-    }
     let input = BlueGreenInput {
         name: &id.name,
         namespace: &namespace,
