@@ -146,7 +146,10 @@ impl Deployment {
         }
         let has_been_stable =
             self.0.pointer("/status/reconciliationStatus/lastStableSpec").is_some();
+        let serves = || self.condition(SERVING).is_some_and(|it| it["status"] == "True");
         match self.lifecycle()? {
+            "SAVEPOINTING_BLUE" | "SAVEPOINTING_GREEN" => Some("taking a savepoint"),
+            "TRANSITIONING_TO_BLUE" | "TRANSITIONING_TO_GREEN" if serves() => Some("in transition"),
             "UPGRADING" => Some("restarting"),
             "ROLLING_BACK" => Some("rolling back"),
             "DEPLOYED" if has_been_stable => Some("becoming stable"),

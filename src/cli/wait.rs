@@ -140,8 +140,8 @@ pub fn phase(seen: &Deployment) -> String {
     parts.extend(seen.job_manager_status().map(|status| format!("JobManager {status}")));
     parts.extend(seen.job_state().map(|state| format!("job {state}")));
     let told = seen.is_blue_green().then(|| seen.condition(PROGRESSING)?.get("message")?.as_str());
-    parts.extend(told.flatten().map(str::to_owned));
-    parts.extend(seen.upgrade_waits().map(|(_, message)| message.to_owned()));
+    let waits = || seen.upgrade_waits().map(|(_, message)| message);
+    parts.extend(told.flatten().or_else(waits).map(str::to_owned));
     parts.join(" · ")
 }
 

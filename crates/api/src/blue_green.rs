@@ -79,6 +79,8 @@ pub const PROGRESSING: &str = "Progressing";
 pub const ABORTED: &str = "Aborted";
 /// Reason of [`PROGRESSING`]: the child was rolled back to its last stable spec.
 pub const ROLLED_BACK: &str = "RolledBack";
+/// Reason of [`PROGRESSING`]: no savepoint could be taken of the serving child. It is tried again.
+pub const SAVEPOINT_FAILED: &str = "SavepointFailed";
 /// Reasons of [`PROGRESSING`] for a spec that is not retried automatically.
 pub const GIVEN_UP: [&str; 2] = [ABORTED, ROLLED_BACK];
 

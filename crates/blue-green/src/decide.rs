@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::blue_green::{
     ABORTED, BlueGreenState, BlueGreenStatus, Colour, GIVEN_UP, PROGRESSING, RETRY_ANNOTATION,
-    ROLLED_BACK, SERVING,
+    ROLLED_BACK, SAVEPOINT_FAILED, SERVING,
 };
 use api::deployment::FlinkDeploymentSpec;
 use api::is_paused;
@@ -25,7 +25,6 @@ use crate::world::{Ingress, Question, World};
 /// Reasons of the condition [`PROGRESSING`].
 pub(crate) const INGRESS_REFUSED: &str = "IngressRefused";
 const WAITING_FOR_JOB: &str = "WaitingForJob";
-pub(crate) const SAVEPOINT_FAILED: &str = "SavepointFailed";
 /// Pause between a failed savepoint and the next one.
 const SAVEPOINT_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 /// A redeploy must not start empty.
@@ -77,6 +76,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) progress: Option<Progress>,
     /// The pass has said what keeps the resource from its spec.
     pub(crate) has_complained: bool,
+    /// The condition of a transition that waits for its turn.
+    pub(crate) admission: Option<Condition>,
 }
 
 impl<'a> Pass<'a> {
@@ -87,6 +88,7 @@ impl<'a> Pass<'a> {
             steps: vec![],
             progress: None,
             has_complained: false,
+            admission: None,
         }
     }
 
@@ -247,6 +249,13 @@ impl<'a> Pass<'a> {
             };
             return Ok(self.begin(other, wanted, Start::Named(path)));
         }
+        let may_begin = child.runs() || is_stateless(wanted);
+        if may_begin
+            && !child.is_down()
+            && let Some(plan) = self.await_turn(child)?
+        {
+            return Ok(plan);
+        }
         if is_stateless(wanted) {
             return Ok(self.begin(other, wanted, Start::Stateless));
         }
@@ -265,8 +274,8 @@ impl<'a> Pass<'a> {
         Ok(self.wait_for(Awaited::ChildJob, since, message, self.world.settings.interval))
     }
 
-    /// The desired spec runs, is being applied in place, or was given up.
-    fn maintain(
+    /// The desired spec runs, is being applied in place, was given up, or waits for its turn.
+    pub(crate) fn maintain(
         &mut self,
         child: Child<'_>,
         left_over: Option<Child<'_>>,

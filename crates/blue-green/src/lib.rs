@@ -17,6 +17,7 @@ pub mod rehearsal;
 mod report;
 pub mod settings;
 mod transition;
+mod turn;
 pub mod world;
 
 pub use decide::decide;

@@ -9,7 +9,7 @@ use api::status::{Condition, JobStatusState};
 use config::options;
 use config::secret::hide_in_document;
 use jiff::{SignedDuration, Timestamp};
-use lifecycle::conditions::of_type;
+use lifecycle::conditions::{UPGRADE_ADMITTED, of_type};
 use lifecycle::event::{Component, Event};
 use lifecycle::paused::{self, PAUSED};
 use lifecycle::standing::{ERROR, READY, RECONCILING, STALLED, Standing};
@@ -232,7 +232,7 @@ impl Pass<'_> {
             return;
         }
         let is_own = |it: &Condition| {
-            let own = [SERVING, PROGRESSING, PAUSED, READY, RECONCILING, STALLED];
+            let own = [SERVING, PROGRESSING, UPGRADE_ADMITTED, PAUSED, READY, RECONCILING, STALLED];
             it.type_.as_deref().is_some_and(|type_| own.contains(&type_))
         };
         let is_paused = is_paused(&self.world.resource.metadata);
@@ -245,6 +245,7 @@ impl Pass<'_> {
         } else if self.has_given_up() || is_paused {
             conditions.extend(self.condition(PROGRESSING).cloned());
         }
+        conditions.extend(self.admission.clone());
         if is_paused {
             conditions.push(self.derived(PAUSED, true, PAUSED, &paused::message(), generation));
         }
@@ -271,6 +272,9 @@ impl Pass<'_> {
         if let Some(error) = &self.status.error {
             let reason = progress.map_or_else(|| ERROR.to_owned(), |(_, reason, _)| reason);
             return Standing::Stalled(reason, error.clone());
+        }
+        if let Some(standing) = Standing::of_wait(conditions) {
+            return standing;
         }
         let standing = match (progress, self.status.job_status.state, words(SERVING)) {
             (Some((false, reason, message)), _, _) => Standing::Stalled(reason, message),

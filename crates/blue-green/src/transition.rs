@@ -2,6 +2,7 @@
 
 use api::blue_green::{
     ABORT_ANNOTATION, ABORTED, Colour, FlinkBlueGreenDeploymentSpec, PROMOTE_ANNOTATION,
+    SAVEPOINT_FAILED,
 };
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
 use api::status::JobStatusState;
@@ -10,7 +11,7 @@ use lifecycle::wait::Awaited;
 
 use crate::change::{Change, change, is_stateless, is_suspended, named_state};
 use crate::child::{self, Child};
-use crate::decide::{End, INGRESS_REFUSED, Pass, SAVEPOINT_FAILED, SOON};
+use crate::decide::{End, INGRESS_REFUSED, Pass, SOON};
 use crate::plan::{Plan, Step};
 use crate::world::Savepoint;
 use state::restore_point::RestorePoint;

@@ -3,6 +3,8 @@
 use api::blue_green::{BlueGreenStatus, Colour, FlinkBlueGreenDeployment};
 use api::deployment::FlinkDeployment;
 use jiff::Timestamp;
+use lifecycle::upgrade_budget::Turn;
+use lifecycle::world::{Answer, Fact};
 
 use crate::child::Child;
 use crate::settings::Settings;
@@ -44,6 +46,8 @@ pub enum Question {
     Savepoint(Colour, String),
     /// The Ingress or route of the child of this colour.
     Ingress(Colour),
+    /// Whether a transition may begin, according to the budget of concurrent upgrades.
+    Turn,
 }
 
 /// Answers to questions.
@@ -51,6 +55,7 @@ pub enum Question {
 pub struct Facts {
     pub savepoint: Option<(String, Savepoint)>,
     pub ingress: Option<(Colour, Ingress)>,
+    pub turn: Fact<Turn>,
     /// Why the last plan for this spec was not carried out to its end.
     pub stopped_at: Option<String>,
 }
@@ -104,5 +109,9 @@ impl<'a> World<'a> {
             Some((known, ingress)) if *known == colour => Ok(ingress),
             Some(_) | None => Err(Question::Ingress(colour)),
         }
+    }
+
+    pub(crate) fn turn(&self) -> Result<Answer<'_, Turn>, Question> {
+        self.facts.turn.read(Question::Turn)
     }
 }

@@ -39,17 +39,6 @@ pub fn troubles(
         .collect()
 }
 
-/// Returns the condition of a spec of this generation whose upgrade waits for this reason.
-pub fn upgrade_waits(
-    before: &[Condition],
-    generation: i64,
-    (reason, message): (&str, &str),
-    now: Timestamp,
-) -> Condition {
-    let told = (reason, message);
-    condition(before, Some(generation), (UPGRADE_ADMITTED, "False"), told, now)
-}
-
 /// Returns the condition of this type.
 pub fn of_type<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_.as_deref() == Some(type_))

@@ -42,6 +42,7 @@ pub mod standing;
 pub mod status_texts;
 pub mod transitions;
 pub mod trigger;
+pub mod turn;
 pub mod upgrade_budget;
 pub mod verdict;
 pub mod wait;

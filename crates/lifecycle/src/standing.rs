@@ -42,6 +42,17 @@ impl Standing {
         Self::Stalled(reason.unwrap_or_else(|| ERROR.to_owned()), message_of(error))
     }
 
+    /// Returns the standing of a resource whose change waits for its turn, according to these conditions.
+    pub fn of_wait(conditions: &[Condition]) -> Option<Self> {
+        let waits = of_type(conditions, UPGRADE_ADMITTED)?;
+        let reason = waits.reason.clone().unwrap_or_default();
+        let message = waits.message.clone().unwrap_or_default();
+        Some(match &*reason {
+            UPGRADES_PAUSED => Self::Stalled(reason, message),
+            _ => Self::Reconciling(reason, message),
+        })
+    }
+
     /// Returns the conditions of a resource of this generation. A transition time is kept while its condition stays.
     pub fn conditions(
         &self,
@@ -99,14 +110,8 @@ impl<K: Kind> Pass<'_, K> {
             return Standing::of_error(error);
         }
         let state = self.status.lifecycle_state();
-        let waits = self.status.conditions();
-        if let Some(waits) = waits.and_then(|all| of_type(all, UPGRADE_ADMITTED)) {
-            let reason = waits.reason.clone().unwrap_or_default();
-            let message = waits.message.clone().unwrap_or_default();
-            return match &*reason {
-                UPGRADES_PAUSED => Standing::Stalled(reason, message),
-                _ => Standing::Reconciling(reason, message),
-            };
+        if let Some(standing) = self.status.conditions().and_then(|all| Standing::of_wait(all)) {
+            return standing;
         }
         match state {
             Some(LifecycleState::Failed) => {

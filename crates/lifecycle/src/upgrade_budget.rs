@@ -8,6 +8,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use strum::IntoStaticStr;
 
 use crate::application::preflight::PREFLIGHT_FAILED;
 use crate::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, of_type};
@@ -16,7 +18,8 @@ use crate::job;
 use crate::lifecycle::needs_a_person;
 use crate::notes::PREFLIGHT;
 use crate::problem::SAVEPOINT_OVERDUE;
-use api::status::{DeploymentStatus, LifecycleState};
+use api::blue_green::parent_of;
+use api::status::{Condition, DeploymentStatus, LifecycleState};
 use config::option::InvalidValue;
 use config::{OperatorConfig, options};
 
@@ -152,9 +155,9 @@ pub struct Told {
 }
 
 impl Told {
-    /// Returns what the conditions of this status report.
-    pub fn of(status: &DeploymentStatus) -> Option<Self> {
-        let condition = of_type(&status.conditions, UPGRADE_ADMITTED)?;
+    /// Returns what these conditions report.
+    pub fn of(conditions: &[Condition]) -> Option<Self> {
+        let condition = of_type(conditions, UPGRADE_ADMITTED)?;
         Some(Self {
             generation: condition.observed_generation?,
             is_paused: condition.reason.as_deref() == Some(UPGRADES_PAUSED),
@@ -162,12 +165,60 @@ impl Told {
     }
 }
 
+/// What the status of a resource says about its upgrade.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    pub standing: Standing,
+    /// Present while it waits.
+    pub told: Option<Told>,
+}
+
+impl Record {
+    pub fn of(status: &DeploymentStatus) -> Self {
+        Self { standing: Standing::of(status), told: Told::of(&status.conditions) }
+    }
+}
+
+/// A kind of resource whose upgrades take turns.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, IntoStaticStr)]
+pub enum ResourceKind {
+    FlinkDeployment,
+    FlinkBlueGreenDeployment,
+}
+
 /// The resource of an upgrade.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Of {
+    pub kind: ResourceKind,
     pub uid: String,
     pub namespace: String,
     pub name: String,
+    /// Uid of the blue/green deployment that this is a child of. The turn of a transition is for both of its children.
+    pub parent: Option<String>,
+}
+
+impl Of {
+    pub fn new(kind: ResourceKind, metadata: &ObjectMeta) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Self {
+            kind,
+            uid: text(&metadata.uid),
+            namespace: text(&metadata.namespace),
+            name: text(&metadata.name),
+            parent: parent_of(metadata).map(|parent| parent.uid.clone()),
+        }
+    }
+
+    /// Returns the name for a message.
+    fn shown(&self) -> String {
+        let Self { kind, namespace, name, .. } = self;
+        match kind {
+            ResourceKind::FlinkDeployment => format!("{namespace}/{name}"),
+            ResourceKind::FlinkBlueGreenDeployment => {
+                format!("{} {namespace}/{name}", <&str>::from(kind))
+            }
+        }
+    }
 }
 
 /// An upgrade under way.
@@ -254,6 +305,11 @@ impl UpgradeBudget {
         }
         self.expire(limits, now);
         let is_probe = self.is_paused;
+        if of.parent.as_ref().is_some_and(|parent| self.upgrades.contains_key(parent)) {
+            // Its transition has a turn, which would end with this child.
+            self.unqueue(&of.uid);
+            return Turn::Taken;
+        }
         if let Some(upgrade) = self.upgrades.get_mut(&of.uid) {
             // It is under way already.
             let turn = upgrade.turn.get_or_insert(Taken { generation, has_begun: false, is_probe });
@@ -265,7 +321,8 @@ impl UpgradeBudget {
             return Turn::Taken;
         }
         self.queue(of, generation, None).woken = None;
-        let is_next = self.next(Some(of), limits, now).contains(&of.uid);
+        let asks = (of.namespace.as_str(), of.uid.as_str());
+        let is_next = self.next(asks, limits, now).contains(&of.uid);
         let is_held_back = self.is_paused && !self.is_edited(&of.uid);
         if !is_next {
             return if is_held_back { Turn::Paused } else { self.wait_of(of, limits, now) };
@@ -283,17 +340,16 @@ impl UpgradeBudget {
     pub fn decided(
         &mut self,
         of: &Of,
-        status: &DeploymentStatus,
+        Record { standing, told }: Record,
         limits: &Limits,
         now: Timestamp,
     ) -> Vec<Of> {
-        if Told::of(status).is_some() {
+        if told.is_some() {
             return Vec::new();
         }
         self.unqueue(&of.uid);
         let upgrade = self.upgrades.get(&of.uid);
         let turn = upgrade.and_then(|upgrade| upgrade.turn).filter(|turn| !turn.has_begun);
-        let standing = Standing::of(status);
         match turn {
             None => Vec::new(),
             Some(_) if standing.is_in_progress() => Vec::new(),
@@ -321,12 +377,6 @@ impl UpgradeBudget {
         let (before, was_paused) = (self.held().count(), self.is_paused);
         let upgrade = self.upgrades.get_mut(&of.uid);
         let turn = upgrade.as_ref().and_then(|upgrade| upgrade.turn);
-        if standing == Standing::Failed {
-            let generation = turn.map_or(generation, |turn| turn.generation);
-            self.failed.entry(of.uid.clone()).or_insert(generation);
-        } else if standing == Standing::Stable {
-            self.failed.remove(&of.uid);
-        }
         match (standing, upgrade) {
             (Standing::Preparing | Standing::UnderWay | Standing::Starting, Some(upgrade)) => {
                 upgrade.stand(standing, now);
@@ -356,6 +406,12 @@ impl UpgradeBudget {
                 }
             }
         }
+        if standing == Standing::Failed {
+            let generation = turn.map_or(generation, |turn| turn.generation);
+            self.failed.entry(of.uid.clone()).or_insert(generation);
+        } else if standing == Standing::Stable {
+            self.failed.remove(&of.uid);
+        }
         self.expire(limits, now);
         if self.held().count() < before {
             return self.next_to_ask(was_paused, &of.namespace, limits, now);
@@ -380,13 +436,13 @@ impl UpgradeBudget {
     }
 
     /// Restores what a previous operator wrote into this status, from a first list.
-    pub fn restore(&mut self, of: &Of, generation: i64, status: &DeploymentStatus, now: Timestamp) {
-        if let Some(told) = Told::of(status) {
+    pub fn restore(&mut self, of: &Of, generation: i64, record: Record, now: Timestamp) {
+        let Record { standing, told } = record;
+        if let Some(told) = told {
             let held_back = told.is_paused.then_some(told.generation);
             self.is_paused |= told.is_paused;
             self.queue(of, told.generation, held_back);
         }
-        let standing = Standing::of(status);
         if standing.takes_a_place() {
             let turn = Some(Taken { generation, has_begun: true, is_probe: false });
             self.upgrades.insert(of.uid.clone(), Upgrade::new(of, standing, turn, now));
@@ -421,7 +477,10 @@ impl UpgradeBudget {
     }
 
     fn count_failure(&mut self, uid: &str, turn: Taken, limits: &Limits) {
-        self.failed.insert(uid.to_owned(), turn.generation);
+        if self.failed.insert(uid.to_owned(), turn.generation) == Some(turn.generation) {
+            // It was tried again, and tells nothing new.
+            return;
+        }
         self.failures += 1;
         if limits.failures.is_some_and(|most| self.failures >= most) {
             self.is_paused = true;
@@ -432,9 +491,13 @@ impl UpgradeBudget {
         }
     }
 
-    /// Returns those that keep others from beginning.
+    /// Returns those that keep others from beginning. A transition counts once, whatever its children do meanwhile.
     fn held(&self) -> impl Iterator<Item = &Upgrade> {
-        self.upgrades.values().filter(|upgrade| !upgrade.is_given_up)
+        let is_held = |upgrade: &Upgrade| !upgrade.is_given_up;
+        self.upgrades.values().filter(move |upgrade| {
+            let parent = upgrade.of.parent.as_ref().and_then(|parent| self.upgrades.get(parent));
+            is_held(upgrade) && !parent.is_some_and(is_held)
+        })
     }
 
     /// Returns the answer to one that waits for those that have a turn.
@@ -449,7 +512,7 @@ impl UpgradeBudget {
             .min_by_key(|upgrade| (upgrade.begun, &upgrade.of.uid))
             .filter(|upgrade| now.duration_since(upgrade.begun) >= NAMED_AFTER);
         longest.map_or(Turn::Waits, |Upgrade { of, begun, .. }| Turn::WaitsFor {
-            name: format!("{}/{}", of.namespace, of.name),
+            name: of.shown(),
             since: *begun,
         })
     }
@@ -531,8 +594,13 @@ impl UpgradeBudget {
     }
 
     /// Returns the uids of those whose turn it is. The namespace with the fewest upgrades under way comes first, and
-    /// among those the one that has waited longest. Ends with `asks`, if it is one of them.
-    fn next(&self, asks: Option<&Of>, limits: &Limits, now: Timestamp) -> Vec<String> {
+    /// among those the one that has waited longest. Ends with the one that asks, if it is one of them.
+    fn next(
+        &self,
+        (of_namespace, asks): (&str, &str),
+        limits: &Limits,
+        now: Timestamp,
+    ) -> Vec<String> {
         let mut under_way: HashMap<&str, u32> = HashMap::new();
         for upgrade in self.held() {
             *under_way.entry(&upgrade.of.namespace).or_default() += 1;
@@ -546,7 +614,7 @@ impl UpgradeBudget {
         };
         let lines = self.waiting.iter().filter(|(namespace, _)| {
             // Without a common budget, no namespace waits for another one.
-            limits.at_once.is_some() || asks.is_none_or(|asks| asks.namespace == **namespace)
+            limits.at_once.is_some() || **namespace == *of_namespace
         });
         let mut lines: Vec<_> = lines
             .map(|(namespace, line)| (namespace, line.values().filter(may_ask).peekable()))
@@ -565,7 +633,7 @@ impl UpgradeBudget {
             free = free.map(|free| free - 1);
             let Some(waiting) = line.next() else { break };
             next.push(waiting.of.uid.clone());
-            if asks.is_some_and(|asks| asks.uid == waiting.of.uid) {
+            if waiting.of.uid == asks {
                 break;
             }
         }
@@ -576,8 +644,7 @@ impl UpgradeBudget {
         if self.waiting.is_empty() {
             return Vec::new();
         }
-        let of = Of { uid: String::new(), namespace: namespace.to_owned(), name: String::new() };
-        let next = self.next(Some(&of), limits, now);
+        let next = self.next((namespace, ""), limits, now);
         let mut woken = Vec::new();
         for uid in next {
             let Some((namespace, number)) = self.places.get(&uid) else { continue };
@@ -593,5 +660,6 @@ impl UpgradeBudget {
     }
 }
 
+mod blue_green;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::act;
 use super::context::Context;
-use super::kind::{Guarded, Kept, Operated};
+use super::kind::{Guarded, Kept, Operated, Sight};
 use super::objects::{EXPOSED_BY, NO_DRY_RUN, TRIED, exposed, is_owned};
 use super::observe::{Subject, tell};
 use super::pass::{Again, Error};
@@ -67,6 +67,10 @@ impl Operated for FlinkBlueGreenDeployment {
         &context.blue_greens
     }
 
+    fn seen(resource: &Guarded<Self>, sight: Sight, context: &Context) {
+        context.upgrades.seen(resource, sight, context);
+    }
+
     async fn pass(resource: Self, context: &Context) -> Result<Again, Error> {
         let mut act = Act::new(context, resource);
         let children = match Children::read(&act.resource, context).await {
@@ -80,6 +84,7 @@ impl Operated for FlinkBlueGreenDeployment {
             steps = ?plan.steps.iter().map(Step::name).collect::<Vec<_>>(),
             "decided"
         );
+        context.upgrades.decided(&act.resource, &plan.status, context);
         let Plan { steps, status, because: _, look_again, waits } = plan;
         let is_held = |status: &BlueGreenStatus| of_type(&status.conditions, PAUSED).is_some();
         if is_held(&status) != is_held(&act.stored) {
@@ -233,6 +238,9 @@ pub(super) async fn plan(
             Err(Question::Ingress(colour)) => {
                 let answer = ingress(resource, children.of(colour), operator, context).await;
                 world.facts.ingress = Some((colour, answer));
+            }
+            Err(Question::Turn) => {
+                world.facts.turn = context.upgrades.turn(resource, operator, context);
             }
         }
     }
@@ -568,6 +576,10 @@ pub(super) async fn answer(
             let (resource, child) = (&rehearsal.resource, rehearsal.child(colour));
             let answer = ingress(resource, child, &operator, context).await;
             rehearsal.facts.ingress = Some((colour, answer));
+        }
+        Question::Turn => {
+            let turn = context.upgrades.turn(&rehearsal.resource, &operator, context);
+            rehearsal.facts.turn = turn;
         }
     }
     Ok(())

@@ -296,7 +296,9 @@ pub(super) async fn of_cluster(
             facts.standby_pods = Fact::Known(standby::known(subject, context).await?);
         }
         Question::Leader => facts.leader = Fact::Known(standby::leader(subject, context).await?),
-        Question::Turn => facts.turn = context.upgrades.turn(subject, context),
+        Question::Turn => {
+            facts.turn = context.upgrades.turn(subject.resource, subject.operator, context)
+        }
         Question::Preflight(wanted) => {
             let known = timeout(DRY_RUN_MAX, preflight::known(&wanted, subject, context)).await;
             facts.preflight = match known {

@@ -150,11 +150,11 @@ impl Scopes {
         let namespace = scope.as_deref();
         let mut uids = context.deployments.close(namespace);
         uids.extend(context.session_jobs.close(namespace));
+        uids.extend(context.blue_greens.close(namespace));
         for uid in &uids {
             context.forget(uid);
         }
         drop(context.snapshots.close(namespace));
-        drop(context.blue_greens.close(namespace));
         lock(&context.clusters).retain(|(of, _)| of != scope);
         context.health.forget_scope(namespace);
         context.metrics.scope_closes(namespace, now());

@@ -6,19 +6,43 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::core::object::HasStatus;
 
 use super::context::{Context, lock};
-use super::kind::{Guarded, Sight};
-use super::observe::Subject;
+use super::kind::{Guarded, Kept, Operated, Sight};
 use api::CONTINUE_UPGRADES_ANNOTATION;
+use api::blue_green::{BlueGreenStatus, FlinkBlueGreenDeployment};
 use api::deployment::FlinkDeployment;
 use api::status::DeploymentStatus;
-use lifecycle::upgrade_budget::{Limits, Of, Standing, Turn, UpgradeBudget};
+use config::OperatorConfig;
+use lifecycle::upgrade_budget::{Limits, Of, Record, ResourceKind, Turn, UpgradeBudget};
 use lifecycle::world::Fact;
 
 /// Maximum time to wait for the first lists. A namespace that cannot be read must not hold up the others.
 const LIST_MAX: Duration = Duration::from_secs(30);
+
+/// A kind of resource whose upgrades take turns.
+pub(super) trait Upgraded: Operated {
+    const OF: ResourceKind;
+
+    /// Returns what a status says about the upgrade.
+    fn record(&self, status: &Self::Status) -> Record;
+}
+
+impl Upgraded for FlinkDeployment {
+    const OF: ResourceKind = ResourceKind::FlinkDeployment;
+
+    fn record(&self, status: &DeploymentStatus) -> Record {
+        Record::of(status)
+    }
+}
+
+impl Upgraded for FlinkBlueGreenDeployment {
+    const OF: ResourceKind = ResourceKind::FlinkBlueGreenDeployment;
+
+    fn record(&self, status: &BlueGreenStatus) -> Record {
+        Record::of_blue_green(&self.metadata, status)
+    }
+}
 
 /// The upgrades that run and those that wait, in all namespaces of this process.
 pub(super) struct Upgrades {
@@ -36,49 +60,47 @@ impl Default for Upgrades {
 
 impl Upgrades {
     /// Returns whether the upgrade that a pass is about may begin.
-    pub(super) fn turn(&self, subject: &Subject<'_>, context: &Context) -> Fact<Turn> {
-        let limits = match Limits::of(subject.operator) {
+    pub(super) fn turn<K: Upgraded>(
+        &self,
+        resource: &K,
+        operator: &OperatorConfig,
+        context: &Context,
+    ) -> Fact<Turn> {
+        let limits = match Limits::of(operator) {
             Ok(limits) => limits,
             Err(error) => return Fact::Unknown(error.to_string()),
         };
-        if !context.deployments.is_listed() && self.since.elapsed() < LIST_MAX {
+        let is_listed = is_known(&context.deployments) && is_known(&context.blue_greens);
+        if !is_listed && self.since.elapsed() < LIST_MAX {
             let reason = "the upgrades under way are not known yet: the first list is not complete";
             return Fact::Unknown(reason.to_owned());
         }
-        let generation = subject.resource.metadata.generation.unwrap_or_default();
-        let mut budget = lock(&self.budget);
-        Fact::Known(budget.ask(&of(subject.resource), generation, &limits, Timestamp::now()))
+        let (of, generation) = (Of::new(K::OF, resource.meta()), generation(resource));
+        Fact::Known(lock(&self.budget).ask(&of, generation, &limits, Timestamp::now()))
     }
 
     /// Notes that a pass will end with this status.
-    pub(super) fn decided(
-        &self,
-        resource: &FlinkDeployment,
-        status: &DeploymentStatus,
-        context: &Context,
-    ) {
-        self.change(context, |budget, limits, now| {
-            budget.decided(&of(resource), status, limits, now)
-        });
+    pub(super) fn decided<K: Upgraded>(&self, resource: &K, status: &K::Status, context: &Context) {
+        let (of, record) = (Of::new(K::OF, resource.meta()), resource.record(status));
+        self.change(context, |budget, limits, now| budget.decided(&of, record, limits, now));
     }
 
     /// Notes that the watch shows a resource, or its end.
-    pub(super) fn seen(&self, seen: &Guarded<FlinkDeployment>, sight: Sight, context: &Context) {
+    pub(super) fn seen<K: Upgraded>(&self, seen: &Guarded<K>, sight: Sight, context: &Context) {
         let uid = seen.uid().unwrap_or_default();
         if sight == Sight::Gone {
             return self.forget(&uid, context);
         }
         let Ok(resource) = &seen.0 else { return };
-        let (of, none) = (of(resource), DeploymentStatus::default());
-        let status = resource.status().unwrap_or(&none);
-        let is_first = !context.deployments.is_listed_in(&of.namespace);
-        let generation = resource.metadata.generation.unwrap_or_default();
+        let (of, none) = (Of::new(K::OF, resource.meta()), K::Status::default());
+        let record = resource.record(resource.status().unwrap_or(&none));
+        let is_first = !K::kept(context).is_listed_in(&of.namespace);
+        let generation = generation(resource);
         if is_first {
-            lock(&self.budget).restore(&of, generation, status, Timestamp::now());
+            lock(&self.budget).restore(&of, generation, record, Timestamp::now());
         }
-        let standing = Standing::of(status);
         self.change(context, |budget, limits, now| {
-            budget.seen(&of, generation, standing, limits, now)
+            budget.seen(&of, generation, record.standing, limits, now)
         });
         if let Some(by) = resource.annotations().get(CONTINUE_UPGRADES_ANNOTATION) {
             let before = lock(&self.continued).insert(uid, by.clone());
@@ -109,16 +131,22 @@ impl Upgrades {
         // A value that cannot be read stops the upgrades, which report it.
         let limits = Limits::of(&context.operator()).unwrap_or_default();
         let next = change(&mut lock(&self.budget), &limits, Timestamp::now());
-        for Of { namespace, name, uid: _ } in next {
-            context.deployments.wake(&namespace, &name);
+        for Of { kind, namespace, name, uid: _, parent: _ } in next {
+            match kind {
+                ResourceKind::FlinkDeployment => context.deployments.wake(&namespace, &name),
+                ResourceKind::FlinkBlueGreenDeployment => {
+                    context.blue_greens.wake(&namespace, &name);
+                }
+            }
         }
     }
 }
 
-fn of(resource: &FlinkDeployment) -> Of {
-    Of {
-        uid: resource.uid().unwrap_or_default(),
-        namespace: resource.namespace().unwrap_or_default(),
-        name: resource.name_any(),
-    }
+/// Returns `true` if all resources of a kind are known, or it is not installed.
+fn is_known<K: Operated>(kept: &Kept<K>) -> bool {
+    !kept.is_served() || kept.is_listed()
+}
+
+fn generation<K: Operated>(resource: &K) -> i64 {
+    resource.meta().generation.unwrap_or_default()
 }

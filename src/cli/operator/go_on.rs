@@ -28,7 +28,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 After kubernetes.operator.upgrade.pause-after-failures consecutive failures, other upgrades wait. They continue once one of
 them is changed and becomes stable; this command continues them as they are.
 
-It notifies the operator by annotating one waiting FlinkDeployment in each namespace. Without -n it does so in all
+It notifies the operator by annotating one waiting resource in each namespace. Without -n it does so in all
 namespaces.
 
 Examples:

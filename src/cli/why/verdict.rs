@@ -188,8 +188,8 @@ pub(super) fn verdict(facts: &Facts) -> Verdict {
         .unwrap_or_else(|| healthy(facts));
     match &parent {
         Some(parent) if matches!(found.cause, Cause::Healthy | Cause::Starting) => {
-            let switching = progress(parent).map(|(_, told)| Found::new(Cause::Starting, told));
-            words::verdict(switching.unwrap_or(found), parent)
+            let switching = || Some(Found::new(Cause::Starting, progress(parent)?.1));
+            words::verdict(upgrade_waits(parent).or_else(switching).unwrap_or(found), parent)
         }
         Some(_) | None => words::verdict(found, facts),
     }

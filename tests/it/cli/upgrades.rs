@@ -47,6 +47,21 @@ fn fleet() -> FakeCluster {
     ] {
         cluster.insert(object);
     }
+    for (name, state, status) in [
+        (
+            "k-switches",
+            "TRANSITIONING_TO_GREEN",
+            json!({"conditions": [{"type": "Serving", "status": "True"}]}),
+        ),
+        ("l-paused", "ACTIVE_BLUE", waits("UpgradesPaused")),
+    ] {
+        let mut object = named("green", name, status);
+        object["kind"] = json!("FlinkBlueGreenDeployment");
+        object["status"]["lifecycleState"] = Value::Null;
+        object["status"]["blueGreenState"] = json!(state);
+        object["spec"] = json!({"template": {"spec": object["spec"]}});
+        cluster.insert(object);
+    }
     cluster
 }
 
@@ -62,6 +77,8 @@ async fn a_wave_is_listed_with_how_far_each_upgrade_is() {
         ("g-tried", "trying new spec"),
         ("h-refused", "new spec would not start"),
         ("j-becomes", "becoming stable"),
+        ("k-switches", "in transition"),
+        ("l-paused", "paused"),
         ("b-waits", "waiting"),
         ("c-paused", "paused"),
         ("d-paused", "paused"),
@@ -84,12 +101,17 @@ async fn the_operator_of_each_namespace_is_told_to_go_on() {
     let ran = run(&cluster, None, "operator continue --timeout 1s").await;
     ran.failed(Kind::TimedOut, "has not reacted after 1s");
     let told = "upgrades in namespace fraud continue, 1 of them paused\n\
+                upgrades in namespace green continue, 1 of them paused\n\
                 upgrades in namespace shop continue, 2 of them paused\n";
     assert_eq!(ran.output, told);
     let writes = cluster.writes();
-    assert_eq!(writes.iter().filter(|it| it.method == Method::PATCH).count(), 2);
-    for (namespace, name) in [("fraud", "e-paused"), ("shop", "c-paused")] {
-        let object = cluster.object("flinkdeployments", namespace, name).unwrap();
+    assert_eq!(writes.iter().filter(|it| it.method == Method::PATCH).count(), 3);
+    for (kind, namespace, name) in [
+        ("flinkdeployments", "fraud", "e-paused"),
+        ("flinkbluegreendeployments", "green", "l-paused"),
+        ("flinkdeployments", "shop", "c-paused"),
+    ] {
+        let object = cluster.object(kind, namespace, name).unwrap();
         let told = &object["metadata"]["annotations"]["flink.apache.org/continue-upgrades"];
         assert!(told.is_string(), "{object}");
     }

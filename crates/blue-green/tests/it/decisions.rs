@@ -11,6 +11,10 @@ use api::status::{JobStatusState, LifecycleState};
 use blue_green::child::Child;
 use blue_green::plan::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use lifecycle::conditions::{UPGRADES_PAUSED, WAITS_FOR_TURN};
+use lifecycle::upgrade_budget::{Told, Turn};
+use lifecycle::wait::Awaited;
+use lifecycle::world::Fact;
 use serde_json::json;
 use state::revision::RestoreKind;
 use testing::operated::Operated;
@@ -867,6 +871,66 @@ fn a_savepoint_that_failed_is_taken_again_after_a_while() {
     assert_eq!(sim.serving(), Some(Colour::Green));
 }
 
+// --- turns ---
+
+fn waiting(turn: Turn) -> Sim {
+    let mut sim = serving(UpgradeMode::Savepoint);
+    sim.turn = Fact::Known(turn);
+    sim.edit_job(|job| job.parallelism = Some(3));
+    sim
+}
+
+#[test]
+fn a_transition_that_waits_for_its_turn_begins_nothing_and_says_so_once() {
+    for (turn, reason) in [(Turn::Waits, WAITS_FOR_TURN), (Turn::Paused, UPGRADES_PAUSED)] {
+        let mut sim = waiting(turn);
+        let plan = sim.pass(None);
+        assert!(
+            matches!(&plan.steps[..], [Step::Event(event)] if event.reason == reason),
+            "{plan:?}"
+        );
+        assert_eq!(plan.waits.map(|waits| waits.on), Some(Awaited::Turn));
+        let told = Told::of(&sim.status.conditions).unwrap();
+        assert_eq!((told.generation, told.is_paused), (2, reason == UPGRADES_PAUSED));
+        sim.assert_rests();
+        // A new process does not know yet, and does not say anything else meanwhile.
+        sim.turn = Fact::Unknown("the list is not complete".to_owned());
+        sim.assert_rests();
+        assert_eq!(Told::of(&sim.status.conditions), Some(told));
+        sim.turn = Fact::Known(Turn::Taken);
+        sim.settle();
+        assert_eq!(Told::of(&sim.status.conditions), None);
+        assert_eq!(sim.serving(), Some(Colour::Green));
+    }
+}
+
+#[test]
+fn a_transition_whose_turn_cannot_be_known_says_so_in_time() {
+    let mut sim = waiting(Turn::Waits);
+    sim.turn = Fact::Unknown("the option is not a number".to_owned());
+    sim.until_told("whether the transition may begin is not known: the option is not a number");
+    sim.turn = Fact::Known(Turn::Waits);
+    sim.pass(None);
+    assert_eq!(sim.status.error, None);
+}
+
+/// It is over when a person says so, and the job of a redeploy may be in trouble.
+#[test]
+fn who_reverts_suspends_or_redeploys_waits_for_nobody() {
+    let mut sim = waiting(Turn::Paused);
+    sim.pass(None);
+    sim.edit_job(|job| job.parallelism = Some(2));
+    sim.pass(None);
+    assert_eq!(Told::of(&sim.status.conditions), None);
+    sim.edit_job(|job| job.state = JobState::Suspended);
+    sim.settle();
+    sim.edit_job(|job| job.state = JobState::Running);
+    sim.settle();
+    sim.redeploy();
+    sim.settle();
+    assert_eq!(sim.switches, 2, "the first start, and the redeploy");
+}
+
 // --- tools ---
 
 /// `docs/gitops.md` has the table.
@@ -888,6 +952,8 @@ fn tools_say_of_a_blue_green_deployment_what_its_status_says() {
         ("the savepoint of a transition is taken", {
             starting(edited(|sim| sim.edit_job(|job| job.parallelism = Some(3))))
         }),
+        ("an edit waits for its turn", starting(waiting(Turn::Waits))),
+        ("upgrades are paused", starting(waiting(Turn::Paused))),
         ("both colours run", {
             let mut sim = edited(|sim| sim.edit_job(|job| job.parallelism = Some(3)));
             sim.until("started", |sim| sim.children.len() == 2);

@@ -14,6 +14,7 @@ use api::job::{JobState, UpgradeMode};
 use blue_green::change::is_suspended;
 use blue_green::plan::Step;
 use jiff::{SignedDuration, Timestamp};
+use lifecycle::upgrade_budget::Told;
 use serde_json::json;
 use testing::exploration::{self, Budget, Explored, Rested};
 use testing::laws::Law;
@@ -287,7 +288,8 @@ impl Sim {
             "{law}: a suspend is forgotten: {:?}",
             self.status
         );
-        let is_told = self.status.error.is_some() || running.is_empty();
+        let waits = Told::of(conditions).is_some();
+        let is_told = self.status.error.is_some() || running.is_empty() || waits;
         assert!(is_told || self.has_wish(), "{law}: at rest without a word: {:?}", self.status);
     }
 
@@ -343,7 +345,7 @@ impl Sim {
         }
         let ranks: Vec<_> = children.values().map(|child| rank(child.records)).collect();
         write!(text, "{ranks:?}{:?}{ingress:?}", rank(self.floor)).unwrap();
-        write!(text, "{}{}", self.savepoint_fails, self.ingress_refused).unwrap();
+        write!(text, "{}{}{:?}", self.savepoint_fails, self.ingress_refused, self.turn).unwrap();
         let delay = i64::try_from(self.settings.deletion_delay.as_secs()).unwrap();
         let written =
             status.last_reconciled_timestamp.as_deref().and_then(|text| text.parse().ok());

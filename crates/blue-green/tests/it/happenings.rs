@@ -57,6 +57,8 @@ pub(crate) enum Fault {
     WebUi,
     /// Whatever is being waited for takes too long.
     Late,
+    /// Other upgrades take all turns, or end.
+    Crowd,
     /// Something around it changes.
     Change(Change),
     /// The Java operator makes this many passes.
@@ -126,6 +128,7 @@ pub(crate) const UPHEAVALS: &[Fault] = &[
     Fault::Change(Change::Rewrite),
     Fault::Change(Change::Clock(120)),
     Fault::Change(Change::Clock(-120)),
+    Fault::Crowd,
 ];
 
 impl Sim {
@@ -179,6 +182,7 @@ impl Sim {
         match fault {
             Fault::Savepoint => self.savepoint_fails = true,
             Fault::Triggers => self.forget_triggers(),
+            Fault::Crowd => self.crowd(),
             Fault::Job(role) => {
                 if let Some(child) = self.struck(role) {
                     child.fail();

@@ -20,4 +20,5 @@ mod not_carried_out;
 mod operated;
 mod simulation;
 mod upheaval;
+mod waves;
 mod world;

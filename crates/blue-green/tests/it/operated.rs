@@ -75,6 +75,7 @@ impl Operated for Sim {
                 Err(Question::Ingress(colour)) => {
                     facts.ingress = Some((colour, self.ingress_of(colour)));
                 }
+                Err(Question::Turn) => facts.turn = self.turn_in_budget(),
             }
         }
         panic!("no decision after five questions: {facts:?}");

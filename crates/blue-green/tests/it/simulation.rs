@@ -4,6 +4,8 @@ use api::PAUSED_ANNOTATION;
 use api::blue_green::{ABORT_ANNOTATION, Colour, PROMOTE_ANNOTATION};
 use api::job::{JobState, UpgradeMode};
 use blue_green::child::Child;
+use lifecycle::upgrade_budget::Turn;
+use lifecycle::world::Fact;
 use testing::choices::{Choices, seeds};
 
 use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, Sim};
@@ -31,7 +33,9 @@ impl Sim {
     }
 
     pub(crate) fn misfortune(&mut self, choices: &mut Choices) {
-        match choices.below(20) {
+        match choices.below(22) {
+            20 => self.turn = Fact::Unknown("the list is not complete".to_owned()),
+            21 => self.crowd(),
             18 => self.annotate(PAUSED_ANNOTATION, "true".to_owned()),
             19 => self.annotate(PAUSED_ANNOTATION, "false".to_owned()),
             0 | 1 => {
@@ -78,6 +82,7 @@ impl Sim {
 
     pub(crate) fn heal(&mut self) {
         self.end_upheaval();
+        self.turn = Fact::Known(Turn::Taken);
         self.resource.metadata.annotations = None;
         self.savepoint_fails = false;
         self.ingress_refused = false;

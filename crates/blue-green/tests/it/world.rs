@@ -17,11 +17,14 @@ use blue_green::plan::Step;
 use blue_green::settings::Settings;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use lifecycle::upgrade_budget::Turn;
+use lifecycle::world::Fact;
 use serde_json::json;
 use state::revision::{Revision, decide_repeated_revision};
 use testing::laws::Law;
 
 use crate::upheaval::Upheaval;
+use crate::waves::Seat;
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 pub(crate) const RESTS_FOR: Duration = Duration::from_mins(1);
@@ -93,6 +96,10 @@ pub(crate) struct Sim {
     pub(crate) is_reset: Option<bool>,
     pub(crate) inherits_labels: bool,
     pub(crate) upheaval: Upheaval,
+    /// What it is told when it asks for a turn, without a seat.
+    pub(crate) turn: Fact<Turn>,
+    /// Its part in the budget of a fleet.
+    pub(crate) seat: Option<Seat>,
     /// Jobs and children went on since the plan was made: what it does to them may be wrong by now.
     pub(crate) is_stale: bool,
 }
@@ -143,6 +150,8 @@ impl Sim {
             is_reset: None,
             inherits_labels: false,
             upheaval: Upheaval::default(),
+            turn: Fact::Known(Turn::Taken),
+            seat: None,
             is_stale: false,
         }
     }
@@ -259,6 +268,18 @@ impl Sim {
                 let records = self.serving().map_or(0, |colour| self.children[&colour].records);
                 self.floor = self.floor.max(records);
             }
+            // The law: a transition begins only in its turn, unless nothing serves or its user names the state.
+            let path = status.job_status.upgrade_savepoint_path.as_deref();
+            assert!(
+                self.is_stale
+                    || self.turn == Fact::Known(Turn::Taken)
+                    || !is_active(before)
+                    || is_active(after)
+                    || path == Some(NAMED_STATE)
+                    || !Colour::ALL.into_iter().any(|colour| self.runs(colour)),
+                "{}: {before:?} becomes {after:?}",
+                Law::FleetWaves
+            );
             let is_transition = !is_active(before) && is_active(after);
             let is_target = matches!(
                 (before, after),

@@ -20,6 +20,7 @@ use crate::plan::{ClusterStep, Plan};
 use crate::problem::{Halt, VALIDATION_ERROR, invalid_configuration};
 use crate::resource::JobResource;
 use crate::transitions::stopping::may_be_cancelled;
+use crate::turn::Wait;
 use crate::verdict::outcome::VALIDATOR_UNAVAILABLE;
 use crate::world::{Job, PodProblem, Question, World};
 use api::DEPLOYMENT_FINALIZER;
@@ -58,7 +59,7 @@ pub(crate) struct OfCluster {
     /// Name of the run whose standby pods take over now.
     pub(crate) run: Option<String>,
     /// Reason and message for an upgrade that does not begin.
-    pub(crate) waits_for_turn: Option<(&'static str, String)>,
+    pub(crate) waits_for_turn: Option<Wait>,
     /// The JobManager has not listed the job for so long that it no longer knows it.
     pub(crate) is_job_lost: bool,
     /// It is unknown which jobs run in the session cluster. Those that have left for a change do not come back for that.

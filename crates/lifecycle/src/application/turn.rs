@@ -1,19 +1,15 @@
 //! An edit of what runs takes its turn in the budget of upgrades before anything is tried or stopped for it.
 
-use crate::conditions::{
-    UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN, of_type, upgrade_waits,
-};
-use crate::event::{Component, Event};
+use crate::conditions::{UPGRADE_ADMITTED, of_type};
 use crate::kind::Maybe;
 use crate::notes::PREFLIGHT;
 use crate::pass::DeploymentPass;
 use crate::problem::Halt;
-use crate::upgrade_budget::{Told, Turn};
+use crate::upgrade_budget::Told;
 use crate::wait::Awaited;
 use api::job::JobState;
 use api::reconciled::ReconciledSpec;
 use api::status::Condition;
-use config::options;
 
 impl DeploymentPass<'_> {
     /// Returns the plan that waits before what runs is stopped for the desired spec; `None` once it may be stopped.
@@ -37,50 +33,21 @@ impl DeploymentPass<'_> {
             return Ok(None);
         }
         let turn = self.world.turn()?.map_err(|reason| Halt::cannot(reason.to_owned()))?;
-        let Some((reason, message)) = in_words(turn) else { return Ok(None) };
-        let told = Told { generation: self.generation, is_paused: reason == UPGRADES_PAUSED };
-        if Told::of(self.world.status) != Some(told) {
-            let event = if reason == UPGRADES_PAUSED { Event::warning } else { Event::normal };
-            self.tell(event(reason, Component::Operator, message.clone()));
+        let Some(wait) = turn.wait() else { return Ok(None) };
+        if Told::of(&self.world.status.conditions) != Some(wait.told(self.generation)) {
+            self.tell(wait.event());
         }
-        self.own.waits_for_turn = Some((reason, message.clone()));
+        let message = wait.message.clone();
+        self.own.waits_for_turn = Some(wait);
         self.meanwhile(last, Awaited::Turn, message).map(Some)
     }
 
     /// Returns the condition of an upgrade that waits.
     pub(crate) fn upgrade_waits(&self, before: &[Condition]) -> Option<Condition> {
-        if let Some((reason, message)) = &self.own.waits_for_turn {
-            let told = (*reason, message.as_str());
-            return Some(upgrade_waits(before, self.generation, told, self.world.now));
+        if let Some(wait) = &self.own.waits_for_turn {
+            return Some(wait.condition(before, self.generation, self.world.now));
         }
         // Whether it still waits is not known.
         of_type(before, UPGRADE_ADMITTED).filter(|_| self.is_cut_short).cloned()
-    }
-}
-
-/// Returns why an upgrade waits, in words that do not change with the place in the queue, so that no status is written
-/// for that.
-fn in_words(turn: &Turn) -> Option<(&'static str, String)> {
-    let waits = |holder: &str| {
-        let message = format!(
-            "the change waits for its turn: as many upgrades are in progress as `{}` allows{holder}. \
-             What is running is not touched",
-            options::UPGRADE_MAX_CONCURRENT.key()
-        );
-        Some((WAITS_FOR_TURN, message))
-    };
-    match turn {
-        Turn::Taken => None,
-        Turn::Waits => waits(""),
-        Turn::WaitsFor { name, since } => waits(&format!(", the one of `{name}` since {since:.0}")),
-        Turn::Paused => {
-            let message = format!(
-                "the change waits: upgrades are paused because earlier ones failed (`{}`). What \
-                 is running is not touched. Correct the spec, or let the other upgrades continue \
-                 with `kubectl flink operator continue`",
-                options::UPGRADE_PAUSE_AFTER_FAILURES.key()
-            );
-            Some((UPGRADES_PAUSED, message))
-        }
     }
 }

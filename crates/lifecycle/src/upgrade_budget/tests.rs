@@ -1,8 +1,7 @@
 use super::*;
-use crate::conditions::{WAITS_FOR_TURN, upgrade_waits};
 use Standing::{Failed, Idle, Stable, UnderWay};
 use api::status::{JobManagerDeploymentStatus, SavepointFormatType};
-use serde_json::json;
+use serde_json::{Value, json};
 use testing::choices::{Choices, seeds};
 
 const LIMITS: Limits = Limits {
@@ -21,7 +20,8 @@ struct Fleet {
 
 fn of(name: &str) -> Of {
     let (namespace, _) = name.split_once('/').unwrap_or(("shop", name));
-    Of { uid: name.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+    let (uid, namespace, name) = (name.to_owned(), namespace.to_owned(), name.to_owned());
+    Of { kind: ResourceKind::FlinkDeployment, uid, namespace, name, parent: None }
 }
 
 fn named(woken: Vec<Of>) -> Vec<String> {
@@ -105,9 +105,9 @@ fn who_has_no_use_for_its_turn_gives_it_back() {
         (fleet.ask("a"), fleet.ask("b"), fleet.ask("c")),
         (Turn::Taken, Turn::Waits, Turn::Waits)
     );
-    let status = DeploymentStatus::default();
+    let record = Record::of(&DeploymentStatus::default());
     let (limits, now) = (fleet.limits, fleet.now);
-    let mut decided = |name: &str| named(fleet.budget.decided(&of(name), &status, &limits, now));
+    let mut decided = |name: &str| named(fleet.budget.decided(&of(name), record, &limits, now));
     assert_eq!(decided("b"), [""; 0], "nobody waits for one whose spec was changed back");
     assert_eq!(decided("a"), ["c"]);
     assert_eq!(fleet.ask("c"), Turn::Taken);
@@ -295,6 +295,87 @@ fn changes_that_prove_no_better_are_held_back_anew() {
 }
 
 #[test]
+fn a_generation_that_fails_again_is_one_failure() {
+    let mut fleet = Fleet::new(Limits { failures: Some(2), ..LIMITS });
+    for _ in 0..3 {
+        fleet.upgrade("a", 2, Failed);
+    }
+    assert_eq!(fleet.ask("b"), Turn::Taken);
+    fleet.upgrade("a", 3, Failed);
+    assert_eq!(fleet.ask("c"), Turn::Paused);
+}
+
+/// Its parent would wait for it until the end of the transition, and it for the end of its parent's turn.
+#[test]
+fn a_child_shares_the_turn_of_its_transition() {
+    let limits = Limits { at_once: Some(1), ..LIMITS };
+    let mut fleet = Fleet::new(limits);
+    let child = Of { parent: Some("parent".to_owned()), ..of("child") };
+    assert_eq!(fleet.ask("parent"), Turn::Taken);
+    fleet.see("parent", Standing::Preparing);
+    assert_eq!(fleet.budget.ask(&child, 2, &limits, fleet.now), Turn::Taken);
+    let _woken = fleet.budget.seen(&child, 2, UnderWay, &limits, fleet.now);
+    assert_eq!(fleet.ask("other"), Turn::Waits);
+    let _woken = fleet.budget.seen(&child, 2, Stable, &limits, fleet.now);
+    assert_eq!(fleet.ask("other"), Turn::Waits, "the transition is not over");
+    assert_eq!(fleet.see("parent", Stable), ["other"]);
+    assert_eq!(fleet.ask("other"), Turn::Taken);
+    assert_eq!(fleet.budget.ask(&child, 3, &limits, fleet.now), Turn::Waits, "it is on its own");
+}
+
+#[test]
+fn two_children_of_a_transition_are_one_upgrade() {
+    let mut fleet = Fleet::new(LIMITS);
+    fleet.see("parent", Standing::Preparing);
+    for colour in ["blue", "green"] {
+        let child = Of { parent: Some("parent".to_owned()), ..of(colour) };
+        let _woken = fleet.budget.seen(&child, 2, UnderWay, &LIMITS, fleet.now);
+    }
+    assert_eq!((fleet.ask("a"), fleet.ask("b")), (Turn::Taken, Turn::Waits));
+}
+
+/// A status of a blue/green deployment in this state.
+fn blue_green(state: &str, rest: Value) -> Standing {
+    let mut status = json!({"blueGreenState": state, "jobStatus": {"state": "RECONCILING"}});
+    for (field, value) in rest.as_object().unwrap() {
+        status[field] = value.clone();
+    }
+    let status = serde_json::from_value(status).unwrap();
+    Record::of_blue_green(&ObjectMeta::default(), &status).standing
+}
+
+#[test]
+fn a_transition_is_in_progress_until_it_is_settled_or_given_up() {
+    let condition = |type_: &str, status: &str, reason: &str| json!([{"type": type_, "status": status, "reason": reason}]);
+    let serves = || condition("Serving", "True", "Blue");
+    let (running, failing) = (json!({"state": "RUNNING"}), json!({"state": "FAILING"}));
+    let aborts = json!({"conditions": serves(), "abortTimestamp": "2026-01-01T00:10:00Z"});
+    for state in ["SAVEPOINTING_BLUE", "TRANSITIONING_TO_GREEN"] {
+        assert_eq!(blue_green(state, aborts.clone()), Standing::Preparing);
+        assert_eq!(blue_green(state, json!({})), Standing::Preparing, "as Java writes it");
+        let rest = json!({"conditions": serves(), "error": "the last step was not carried out"});
+        assert_eq!(blue_green(state, rest), UnderWay, "nothing else ends it");
+        let paused = condition("Paused", "True", "Paused");
+        assert_eq!(blue_green(state, json!({"conditions": paused})), UnderWay);
+    }
+    let decided =
+        json!({"conditions": serves(), "deploymentReadyTimestamp": "2026-01-01T00:00:00Z"});
+    assert_eq!(blue_green("TRANSITIONING_TO_GREEN", decided), UnderWay);
+    let first = json!({"conditions": condition("Serving", "False", "None")});
+    assert_eq!(blue_green("TRANSITIONING_TO_BLUE", first), Standing::Starting);
+    assert_eq!(blue_green("ACTIVE_GREEN", json!({"jobStatus": running})), Stable);
+    assert_eq!(blue_green("ACTIVE_GREEN", json!({})), Idle, "its child is changed in place");
+    let waits = condition("UpgradeAdmitted", "False", "WaitsForTurn");
+    assert_eq!(blue_green("ACTIVE_BLUE", json!({"jobStatus": running, "conditions": waits})), Idle);
+    for reason in ["Aborted", "RolledBack", "SavepointFailed", "ValidationError"] {
+        let told =
+            json!({"jobStatus": failing, "conditions": condition("Progressing", "False", reason)});
+        let expected = if reason == "ValidationError" { Idle } else { Failed };
+        assert_eq!(blue_green("ACTIVE_BLUE", told), expected, "{reason}");
+    }
+}
+
+#[test]
 fn a_success_of_before_does_not_let_the_rest_go_on() {
     let mut fleet = Fleet::new(Limits { at_once: Some(5), ..LIMITS });
     assert_eq!(fleet.ask("good"), Turn::Taken);
@@ -309,9 +390,9 @@ fn a_success_of_before_does_not_let_the_rest_go_on() {
 
 #[test]
 fn another_process_takes_up_what_was_told() {
-    let told = |reason: &str| DeploymentStatus {
-        conditions: vec![upgrade_waits(&[], 2, (reason, ""), Timestamp::UNIX_EPOCH)],
-        ..DeploymentStatus::default()
+    let told = |turn: Turn| {
+        let waits = turn.wait().unwrap().condition(&[], 2, Timestamp::UNIX_EPOCH);
+        Record::of(&DeploymentStatus { conditions: vec![waits], ..DeploymentStatus::default() })
     };
     let mut upgrading = DeploymentStatus {
         lifecycle_state: Some(LifecycleState::Upgrading),
@@ -319,15 +400,15 @@ fn another_process_takes_up_what_was_told() {
     };
     upgrading.reconciliation_status.last_stable_spec = Some("{}".to_owned());
     let mut fleet = Fleet::new(LIMITS);
-    fleet.budget.restore(&of("a"), 2, &told(WAITS_FOR_TURN), fleet.now);
-    fleet.budget.restore(&of("b"), 3, &told(UPGRADES_PAUSED), fleet.now);
-    fleet.budget.restore(&of("c"), 2, &upgrading, fleet.now);
+    fleet.budget.restore(&of("a"), 2, told(Turn::Waits), fleet.now);
+    fleet.budget.restore(&of("b"), 3, told(Turn::Paused), fleet.now);
+    fleet.budget.restore(&of("c"), 2, Record::of(&upgrading), fleet.now);
     assert_eq!((fleet.ask_for("b", 2), fleet.ask("new")), (Turn::Paused, Turn::Paused));
     assert_eq!(fleet.ask_for("b", 3), Turn::Taken, "its spec was changed meanwhile");
     assert_eq!(fleet.ask("d"), Turn::Paused);
     let mut fleet = Fleet::new(Limits { failures: Some(1), ..LIMITS });
-    fleet.budget.restore(&of("a"), 2, &told(WAITS_FOR_TURN), fleet.now);
-    fleet.budget.restore(&of("c"), 2, &upgrading, fleet.now);
+    fleet.budget.restore(&of("a"), 2, told(Turn::Waits), fleet.now);
+    fleet.budget.restore(&of("c"), 2, Record::of(&upgrading), fleet.now);
     assert_eq!((fleet.ask("new"), fleet.ask("a")), (Turn::Waits, Turn::Taken), "in this order");
     fleet.see("c", Failed);
     assert_eq!(fleet.ask("new"), Turn::Paused);

@@ -20,7 +20,7 @@ pub enum Fact<T> {
 
 impl<T> Fact<T> {
     /// Returns the fact, or `question`, to be answered first.
-    pub(crate) fn read(&self, question: Question) -> Result<Answer<'_, T>, Question> {
+    pub fn read<Q>(&self, question: Q) -> Result<Answer<'_, T>, Q> {
         match self {
             Self::NotAsked => Err(question),
             Self::Unknown(reason) => Ok(Err(reason)),

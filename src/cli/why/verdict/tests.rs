@@ -581,6 +581,13 @@ fn a_change_that_waits_for_others() {
     facts.resource.0["status"]["conditions"] = json!([{"type": "UpgradeAdmitted",
         "status": "False", "reason": "WaitsForTurn", "message": "the change waits for its turn"}]);
     check(&facts, Cause::UpgradeWaits);
+
+    let mut facts = switching("True", "WaitsForTurn", "the change waits for its turn");
+    let waits = json!({"type": "UpgradeAdmitted", "status": "False", "reason": "WaitsForTurn",
+        "message": "the change waits for its turn"});
+    let parent = &mut facts.parent.as_mut().unwrap().0;
+    parent["status"]["conditions"].as_array_mut().unwrap().push(waits);
+    check(&facts, Cause::UpgradeWaits);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use api::status::LifecycleState;
 use lifecycle::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN};
-use lifecycle::upgrade_budget::{Limits, Of, Standing, Turn, UpgradeBudget};
+use lifecycle::upgrade_budget::{Limits, Of, ResourceKind, Standing, Turn, UpgradeBudget};
 
 fn edited(turn: Turn) -> Scene {
     let mut scene =
@@ -60,6 +60,8 @@ fn an_upgrade_that_stays_down_does_not_keep_its_turn() {
         ..Limits::default()
     };
     let of = |name: &str| Of {
+        kind: ResourceKind::FlinkDeployment,
+        parent: None,
         uid: name.to_owned(),
         namespace: "shop".to_owned(),
         name: name.to_owned(),

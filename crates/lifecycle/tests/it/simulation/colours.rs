@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use super::waves::Seat;
 use super::*;
 use api::blue_green::{
     ABORT_ANNOTATION, BlueGreenState, BlueGreenStatus, Colour, FlinkBlueGreenDeployment,
@@ -21,6 +22,7 @@ use blue_green::plan::{Plan, Step};
 use blue_green::settings::Settings;
 use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use lifecycle::upgrade_budget::{Record, Turn};
 
 const GOOD_IMAGE: &str = "flink:1.20";
 /// Names in different children, and those of this world, begin at different numbers.
@@ -55,6 +57,8 @@ struct Colours {
     ids: u64,
     writes: usize,
     transitions: usize,
+    /// Its part in a budget that has room for a single upgrade, and that of its children.
+    seat: Option<Seat>,
     log: Vec<String>,
 }
 
@@ -87,6 +91,7 @@ impl Colours {
             ids: 0,
             writes: 0,
             transitions: 0,
+            seat: None,
             log: vec![],
         }
     }
@@ -187,6 +192,7 @@ impl Colours {
                     let answer = if is_there { Ingress::InPlace } else { Ingress::Differs };
                     facts.ingress = Some((colour, answer));
                 }
+                Err(Question::Turn) => facts.turn = Fact::Known(self.turn()),
             }
         }
         panic!("no decision after five questions: {facts:?}");
@@ -221,7 +227,17 @@ impl Colours {
         if crash_at.is_none_or(|at| at < plan.steps.len()) {
             self.store(&plan.status);
         }
+        if let Some(seat) = &self.seat {
+            let record = |status| Record::of_blue_green(&self.resource.metadata, status);
+            let generation = self.resource.metadata.generation.unwrap();
+            seat.note((record(&plan.status), record(&self.status)), generation, self.now);
+        }
         plan
+    }
+
+    fn turn(&self) -> Turn {
+        let generation = self.resource.metadata.generation.unwrap();
+        self.seat.as_ref().map_or(Turn::Taken, |seat| seat.ask(generation, self.now))
     }
 
     fn store(&mut self, status: &BlueGreenStatus) {
@@ -302,6 +318,8 @@ impl Colours {
         sim.resource.metadata.uid = Some("u1".to_owned());
         sim.resource.metadata.generation = Some(1);
         let (uid, looked_at_from) = (format!("{}-{}", colour.name(), self.ids), self.now);
+        let of_child = |seat: &Seat| seat.of_child(&uid);
+        sim.seat = self.seat.as_ref().map(of_child);
         self.children.insert(colour, Whole { uid, sim, looked_at_from });
     }
 
@@ -369,6 +387,7 @@ impl Colours {
             sim.tick();
             if *looked_at_from <= self.now {
                 pass(sim);
+                sim.show();
             }
             self.states.clone_from(&sim.states);
             let told = std::mem::take(&mut sim.log);
@@ -378,6 +397,9 @@ impl Colours {
             let is_released = metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
             if metadata.deletion_timestamp.is_some() && is_released {
                 assert!(sim.job_manager.is_none(), "{}", Law::DeploymentDeletion);
+                if let Some(seat) = &sim.seat {
+                    seat.leave(self.now);
+                }
                 self.children.remove(&colour);
             }
         }
@@ -520,6 +542,8 @@ fn users_faults_and_crashes_leave_no_colour_behind_another() {
         if seed % 3 == 0 {
             world.edit(|spec| spec.mode = Some(DeploymentMode::Standalone));
         }
+        // Neither the transition nor its children may wait for the other.
+        world.seat = (seed % 4 > 1).then(Seat::of_transition);
         show_on_failure(seed, &mut world, |world| {
             world.settle();
             // Where little fails, more transitions end.

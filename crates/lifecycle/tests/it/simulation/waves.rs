@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use lifecycle::upgrade_budget::{Limits, Of, Standing, Told, Turn, UpgradeBudget};
+use lifecycle::upgrade_budget::{
+    Limits, Of, Record, ResourceKind, Standing, Told, Turn, UpgradeBudget,
+};
 
 const LIMITS: Limits = Limits {
     at_once: Some(3),
@@ -21,22 +23,70 @@ pub(super) struct Seat {
     budget: Rc<RefCell<UpgradeBudget>>,
 }
 
+impl Seat {
+    /// Returns the seat of a blue/green deployment, where nothing may be in progress beside it.
+    pub(super) fn of_transition() -> Self {
+        Self {
+            of: Of {
+                kind: ResourceKind::FlinkBlueGreenDeployment,
+                uid: "bg".to_owned(),
+                namespace: "shop".to_owned(),
+                name: "orders".to_owned(),
+                parent: None,
+            },
+            limits: Limits { at_once: Some(1), ..LIMITS },
+            budget: Rc::default(),
+        }
+    }
+
+    /// Returns the seat of a child beside that of its blue/green deployment.
+    pub(super) fn of_child(&self, uid: &str) -> Self {
+        let of = Of {
+            kind: ResourceKind::FlinkDeployment,
+            uid: uid.to_owned(),
+            parent: Some(self.of.uid.clone()),
+            ..self.of.clone()
+        };
+        Self { of, ..self.clone() }
+    }
+
+    pub(super) fn ask(&self, generation: i64, now: Timestamp) -> Turn {
+        self.budget.borrow_mut().ask(&self.of, generation, &self.limits, now)
+    }
+
+    /// Notes the end of a pass, and what the watch shows then.
+    pub(super) fn note(
+        &self,
+        (decided, stored): (Record, Record),
+        generation: i64,
+        now: Timestamp,
+    ) {
+        let mut budget = self.budget.borrow_mut();
+        let _woken = budget.decided(&self.of, decided, &self.limits, now);
+        let _woken = budget.seen(&self.of, generation, stored.standing, &self.limits, now);
+    }
+
+    pub(super) fn leave(&self, now: Timestamp) {
+        let _woken = self.budget.borrow_mut().gone(&self.of.uid, &self.limits, now);
+    }
+}
+
 impl Sim {
     pub(super) fn turn(&self) -> Turn {
-        let Some(Seat { of, limits, budget }) = &self.seat else { return Turn::Taken };
-        let generation = self.resource.metadata.generation.unwrap();
-        budget.borrow_mut().ask(of, generation, limits, self.now)
+        let Some(seat) = &self.seat else { return Turn::Taken };
+        seat.ask(self.resource.metadata.generation.unwrap(), self.now)
     }
 
     pub(super) fn decided(&self, status: &DeploymentStatus) {
         if let Some(Seat { of, limits, budget }) = &self.seat {
             // A resource that is woken would ask within a second anyway.
-            let _woken = budget.borrow_mut().decided(of, status, limits, self.now);
+            let record = Record::of(status);
+            let _woken = budget.borrow_mut().decided(of, record, limits, self.now);
         }
     }
 
     /// Shows the stored state through the watch.
-    fn show(&self) {
+    pub(super) fn show(&self) {
         let Some(Seat { of, limits, budget }) = &self.seat else { return };
         let (generation, standing) =
             (self.resource.metadata.generation.unwrap(), Standing::of(&self.status));
@@ -58,6 +108,8 @@ impl Fleet {
             let mut sim = prepare(number);
             sim.settle();
             let of = Of {
+                kind: ResourceKind::FlinkDeployment,
+                parent: None,
                 uid: format!("u{number}"),
                 namespace: format!("ns-{}", number % 3),
                 name: format!("job-{number}"),
@@ -93,7 +145,8 @@ impl Fleet {
         for sim in &self.sims {
             let seat = sim.seat.as_ref().unwrap();
             let generation = sim.resource.metadata.generation.unwrap();
-            self.budget.borrow_mut().restore(&seat.of, generation, &sim.status, sim.now);
+            let record = Record::of(&sim.status);
+            self.budget.borrow_mut().restore(&seat.of, generation, record, sim.now);
             sim.show();
         }
     }
@@ -103,7 +156,7 @@ impl Fleet {
     }
 
     fn waiting(&self) -> usize {
-        self.sims.iter().filter(|sim| Told::of(&sim.status).is_some()).count()
+        self.sims.iter().filter(|sim| Told::of(&sim.status.conditions).is_some()).count()
     }
 
     fn are_stable(&self) -> bool {
@@ -163,7 +216,7 @@ fn an_image_that_does_not_start_goes_no_further_than_it_may() {
         }
         let touched =
             fleet.sims.iter().zip(&first).filter(|(sim, first)| sim.starts > **first).count();
-        let told = |sim: &Sim| Told::of(&sim.status).is_some_and(|told| told.is_paused);
+        let told = |sim: &Sim| Told::of(&sim.status.conditions).is_some_and(|told| told.is_paused);
         let paused = fleet.sims.iter().filter(|sim| told(sim)).count();
         // Those beside the second failure were already in progress.
         let law = Law::FleetWaves;

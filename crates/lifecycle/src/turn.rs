@@ -1,0 +1,75 @@
+//! What is told of an upgrade that waits for its turn, in the same words for every kind of resource.
+
+use jiff::Timestamp;
+
+use crate::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN, condition, of_type};
+use crate::event::{Component, Event};
+use crate::upgrade_budget::{Told, Turn};
+use api::status::Condition;
+use config::options;
+
+/// Why an upgrade waits. The message does not change with the place in the queue, so that no status is written for that.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Wait {
+    /// [`WAITS_FOR_TURN`] or [`UPGRADES_PAUSED`].
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl Turn {
+    /// Returns why the upgrade waits, if it does.
+    pub fn wait(&self) -> Option<Wait> {
+        let waits = |holder: &str| {
+            let message = format!(
+                "the change waits for its turn: as many upgrades are in progress as `{}` \
+                 allows{holder}. What is running is not touched",
+                options::UPGRADE_MAX_CONCURRENT.key()
+            );
+            Some(Wait { reason: WAITS_FOR_TURN, message })
+        };
+        match self {
+            Self::Taken => None,
+            Self::Waits => waits(""),
+            Self::WaitsFor { name, since } => {
+                waits(&format!(", the one of `{name}` since {since:.0}"))
+            }
+            Self::Paused => {
+                let message = format!(
+                    "the change waits: upgrades are paused because earlier ones failed (`{}`). \
+                     What is running is not touched. Correct the spec, or let the other upgrades \
+                     continue with `kubectl flink operator continue`",
+                    options::UPGRADE_PAUSE_AFTER_FAILURES.key()
+                );
+                Some(Wait { reason: UPGRADES_PAUSED, message })
+            }
+        }
+    }
+}
+
+impl Wait {
+    fn is_paused(&self) -> bool {
+        self.reason == UPGRADES_PAUSED
+    }
+
+    /// Returns the wait that these conditions report.
+    pub fn on_record(conditions: &[Condition]) -> Option<Self> {
+        let is_paused = Told::of(conditions)?.is_paused;
+        let message = of_type(conditions, UPGRADE_ADMITTED)?.message.clone()?;
+        Some(Self { reason: if is_paused { UPGRADES_PAUSED } else { WAITS_FOR_TURN }, message })
+    }
+
+    pub fn told(&self, generation: i64) -> Told {
+        Told { generation, is_paused: self.is_paused() }
+    }
+
+    pub fn event(&self) -> Event {
+        let event = if self.is_paused() { Event::warning } else { Event::normal };
+        event(self.reason, Component::Operator, self.message.clone())
+    }
+
+    /// Returns the condition of a spec of this generation that waits.
+    pub fn condition(&self, before: &[Condition], generation: i64, now: Timestamp) -> Condition {
+        let (type_, told) = ((UPGRADE_ADMITTED, "False"), (self.reason, self.message.as_str()));
+        condition(before, Some(generation), type_, told, now)
+    }
+}
