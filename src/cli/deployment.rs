@@ -96,10 +96,15 @@ impl Deployment {
         self.0.pointer("/status/conditions")?.as_array()?.iter().find(|it| it["type"] == kind)
     }
 
-    /// Returns reason and message if the operator does not start to roll out a changed spec.
-    pub fn upgrade_waits(&self) -> Option<(&str, &str)> {
+    /// Returns reason and message if the operator does not start to roll out a changed spec. The status of a session job
+    /// only says so if upgrades are paused.
+    pub fn upgrade_waits(&self) -> Option<(&str, Cow<'_, str>)> {
+        if self.error_reason().as_deref() == Some(UPGRADES_PAUSED) {
+            return Some((UPGRADES_PAUSED, self.error()?.into()));
+        }
         let condition = self.condition(UPGRADE_ADMITTED)?;
-        Some((condition["reason"].as_str()?, condition["message"].as_str().unwrap_or_default()))
+        let message = condition["message"].as_str().unwrap_or_default();
+        Some((condition["reason"].as_str()?, message.into()))
     }
 
     /// Returns whether the resource is paused by its own annotation.
@@ -155,6 +160,10 @@ impl Deployment {
             "DEPLOYED" if has_been_stable => Some("becoming stable"),
             _ if self.text("/status/jobStatus/savepointInfo/triggerType") == Some("UPGRADE") => {
                 Some("stopping with a savepoint")
+            }
+            // Nothing else in its status says that it waits for its turn.
+            "STABLE" if self.is_session_job() && !self.is_taken_up() && self.error().is_none() => {
+                Some("waiting")
             }
             _ => None,
         }

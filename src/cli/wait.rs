@@ -86,7 +86,10 @@ fn judge_reconciled(written: &Deployment, seen: &Deployment) -> Verdict {
     let cause = || seen.error().unwrap_or_else(|| "the operator gives no reason".to_owned());
     if !seen.is_taken_up() {
         // A new error without a new observed generation means that the operator has refused the spec.
-        let is_refused = is_new && seen.error().is_some() && seen.error() != written.error();
+        let is_refused = is_new
+            && seen.error().is_some()
+            && seen.error() != written.error()
+            && seen.upgrade_waits().is_none();
         return match seen.lifecycle() {
             Some("FAILED") if is_new && !seen.was_deployed() => Verdict::Failed(cause()),
             _ if is_refused => Verdict::Failed(cause()),
@@ -140,8 +143,8 @@ pub fn phase(seen: &Deployment) -> String {
     parts.extend(seen.job_manager_status().map(|status| format!("JobManager {status}")));
     parts.extend(seen.job_state().map(|state| format!("job {state}")));
     let told = seen.is_blue_green().then(|| seen.condition(PROGRESSING)?.get("message")?.as_str());
-    let waits = || seen.upgrade_waits().map(|(_, message)| message);
-    parts.extend(told.flatten().or_else(waits).map(str::to_owned));
+    let waits = || Some(seen.upgrade_waits()?.1.into_owned());
+    parts.extend(told.flatten().map(str::to_owned).or_else(waits));
     parts.join(" · ")
 }
 

@@ -18,6 +18,7 @@ mod rollback;
 mod start;
 mod stop;
 mod submission;
+mod turn;
 pub mod world;
 
 use std::time::Duration;

@@ -4,7 +4,12 @@ use jiff::Timestamp;
 
 use crate::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN, condition, of_type};
 use crate::event::{Component, Event};
+use crate::kind::Kind;
+use crate::pass::Pass;
+use crate::problem::Halt;
+use crate::resource::StatusOfJob;
 use crate::upgrade_budget::{Told, Turn};
+use api::job::JobState;
 use api::status::Condition;
 use config::options;
 
@@ -46,8 +51,21 @@ impl Turn {
     }
 }
 
+impl<K: Kind> Pass<'_, K> {
+    /// Returns why the edit has to wait before it is carried out in addition to those in progress. A suspend and the
+    /// autoscaler never wait.
+    pub(crate) fn wait_for_turn(&self) -> Result<Option<Wait>, Halt> {
+        let is_edit = self.status.observed_generation() != Some(self.generation);
+        if !is_edit || self.desired_state() != JobState::Running {
+            return Ok(None);
+        }
+        let turn = self.world.turn()?.map_err(|reason| Halt::cannot(reason.to_owned()))?;
+        Ok(turn.wait())
+    }
+}
+
 impl Wait {
-    fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         self.reason == UPGRADES_PAUSED
     }
 

@@ -16,8 +16,10 @@ use crate::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, of_type};
 use crate::error_document::reason_of;
 use crate::job;
 use crate::lifecycle::needs_a_person;
-use crate::notes::PREFLIGHT;
+use crate::notes::{AWAITS_JOBS, KEEPS_JOBS, PREFLIGHT};
 use crate::problem::SAVEPOINT_OVERDUE;
+use crate::resource::StatusOfJob;
+use crate::wait::Awaited;
 use api::blue_green::parent_of;
 use api::status::{Condition, DeploymentStatus, LifecycleState};
 use config::option::InvalidValue;
@@ -111,20 +113,29 @@ impl Standing {
         if reason.as_deref() == Some(PREFLIGHT_FAILED) {
             return Self::Failed;
         }
-        if PREFLIGHT.get(&status.cluster_info).is_some_and(|it| it.is_under_way()) {
+        let info = &status.cluster_info;
+        if PREFLIGHT.get(info).is_some_and(|it| it.is_under_way()) {
             return Self::Preparing;
         }
-        if job::pending_stop(&status.job_status).is_some() {
+        // The jobs of a session cluster are stopped for it, or wait for it.
+        let has_begun = |note: Option<i64>| note > status.observed_generation;
+        if has_begun(AWAITS_JOBS.get(info)) || has_begun(KEEPS_JOBS.get(info)) {
+            return Self::UnderWay;
+        }
+        Self::of_job(status, needs_a_person(status))
+    }
+
+    fn of_job(status: &impl StatusOfJob, needs_a_person: bool) -> Self {
+        if job::pending_stop(status.job()).is_some() {
+            let reason = status.error().and_then(reason_of);
             let is_overdue = reason.as_deref() == Some(SAVEPOINT_OVERDUE);
             return if is_overdue { Self::UnderWay } else { Self::Preparing };
         }
-        let reconciliation = &status.reconciliation_status;
+        let reconciliation = status.reconciliation();
         let was_stable = reconciliation.last_stable_spec.is_some();
-        match status.lifecycle_state {
+        match status.lifecycle_state() {
             // Nothing moves until a person chooses the state.
-            Some(LifecycleState::Upgrading | LifecycleState::RollingBack)
-                if needs_a_person(status) =>
-            {
+            Some(LifecycleState::Upgrading | LifecycleState::RollingBack) if needs_a_person => {
                 Self::Failed
             }
             Some(LifecycleState::Upgrading) if !was_stable => Self::Starting,
@@ -183,6 +194,7 @@ impl Record {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, IntoStaticStr)]
 pub enum ResourceKind {
     FlinkDeployment,
+    FlinkSessionJob,
     FlinkBlueGreenDeployment,
 }
 
@@ -193,7 +205,7 @@ pub struct Of {
     pub uid: String,
     pub namespace: String,
     pub name: String,
-    /// Uid of the blue/green deployment that this is a child of. The turn of a transition is for both of its children.
+    /// Uid of the blue/green deployment that this is a child of, or of the session cluster that it is in.
     pub parent: Option<String>,
 }
 
@@ -214,7 +226,7 @@ impl Of {
         let Self { kind, namespace, name, .. } = self;
         match kind {
             ResourceKind::FlinkDeployment => format!("{namespace}/{name}"),
-            ResourceKind::FlinkBlueGreenDeployment => {
+            ResourceKind::FlinkSessionJob | ResourceKind::FlinkBlueGreenDeployment => {
                 format!("{} {namespace}/{name}", <&str>::from(kind))
             }
         }
@@ -305,7 +317,9 @@ impl UpgradeBudget {
         }
         self.expire(limits, now);
         let is_probe = self.is_paused;
-        if of.parent.as_ref().is_some_and(|parent| self.upgrades.contains_key(parent)) {
+        let is_child = of.kind == ResourceKind::FlinkDeployment;
+        let parent = of.parent.as_ref().filter(|_| is_child);
+        if parent.is_some_and(|parent| self.upgrades.contains_key(parent)) {
             // Its transition has a turn, which would end with this child.
             self.unqueue(&of.uid);
             return Turn::Taken;
@@ -335,16 +349,17 @@ impl UpgradeBudget {
         Turn::Taken
     }
 
-    /// Records the status at the end of a pass. An upgrade that does not need its turn, or its place in the queue,
-    /// gives it back. Returns the upgrades that should ask now.
+    /// Records the status at the end of a pass, and what its plan waits for. An upgrade that does not need its
+    /// turn, or its place in the queue, gives it back. Returns the upgrades that should ask now.
     pub fn decided(
         &mut self,
         of: &Of,
         Record { standing, told }: Record,
+        waits: Option<Awaited>,
         limits: &Limits,
         now: Timestamp,
     ) -> Vec<Of> {
-        if told.is_some() {
+        if waits == Some(Awaited::Turn) || told.is_some() {
             return Vec::new();
         }
         self.unqueue(&of.uid);
@@ -379,6 +394,7 @@ impl UpgradeBudget {
         let turn = upgrade.as_ref().and_then(|upgrade| upgrade.turn);
         match (standing, upgrade) {
             (Standing::Preparing | Standing::UnderWay | Standing::Starting, Some(upgrade)) => {
+                upgrade.of.parent.clone_from(&of.parent);
                 upgrade.stand(standing, now);
                 if let Some(turn) = &mut upgrade.turn {
                     turn.has_begun = true;
@@ -491,7 +507,8 @@ impl UpgradeBudget {
         }
     }
 
-    /// Returns those that keep others from beginning. A transition counts once, whatever its children do meanwhile.
+    /// Returns those that keep others from beginning. A transition counts once, whatever its children do meanwhile, and
+    /// so does a session cluster whose jobs go down with it.
     fn held(&self) -> impl Iterator<Item = &Upgrade> {
         let is_held = |upgrade: &Upgrade| !upgrade.is_given_up;
         self.upgrades.values().filter(move |upgrade| {
@@ -661,5 +678,6 @@ impl UpgradeBudget {
 }
 
 mod blue_green;
+mod session_job;
 #[cfg(test)]
 mod tests;

@@ -165,7 +165,9 @@ impl Awaited {
             Self::Trial => Limit::Of(&options::JOB_UPGRADE_PREFLIGHT_TIMEOUT),
             Self::Submission => Limit::Of(&options::JOB_SUBMISSION_TIMEOUT),
             Self::Stable => Limit::AtOnce("lifecycleState DEPLOYED"),
-            Self::Turn => Limit::AtOnce("condition UpgradeAdmitted"),
+            Self::Turn => {
+                Limit::AtOnce("condition UpgradeAdmitted; a FlinkSessionJob has an event")
+            }
             Self::Retry => Limit::AtOnce("status.error, with the failure"),
             Self::Validator => Limit::AtOnce("status.error, after a minute"),
             Self::Unpaused => Limit::AtOnce("event Paused; a FlinkDeployment has a condition"),

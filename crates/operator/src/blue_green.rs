@@ -84,7 +84,7 @@ impl Operated for FlinkBlueGreenDeployment {
             steps = ?plan.steps.iter().map(Step::name).collect::<Vec<_>>(),
             "decided"
         );
-        context.upgrades.decided(&act.resource, &plan.status, context);
+        context.upgrades.decided(&act.resource, (&plan.status, plan.waits), context);
         let Plan { steps, status, because: _, look_again, waits } = plan;
         let is_held = |status: &BlueGreenStatus| of_type(&status.conditions, PAUSED).is_some();
         if is_held(&status) != is_held(&act.stored) {

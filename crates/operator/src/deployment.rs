@@ -48,7 +48,6 @@ impl Operated for FlinkDeployment {
 
     fn seen(resource: &Guarded<Self>, sight: Sight, context: &Context) {
         reconcile::seen(resource, sight, context);
-        context.upgrades.seen(resource, sight, context);
         session_job::wake_jobs_of(resource, context);
         blue_green::wake_owner_of(resource, context);
     }
@@ -78,10 +77,6 @@ impl OperatedJob for FlinkDeployment {
 
     fn note_unfinished(status: &mut DeploymentStatus, uid: &String) {
         UNFINISHED_DEPLOYMENT.set(&mut status.cluster_info, uid);
-    }
-
-    fn decided(resource: &Self, status: &DeploymentStatus, context: &Context) {
-        context.upgrades.decided(resource, status, context);
     }
 
     fn is_start(step: &ClusterStep) -> bool {

@@ -233,6 +233,9 @@ pub(super) async fn answer<K: OperatedJob>(
                 facts.files.insert(path, file);
             }
         }
+        Question::Turn => {
+            facts.turn = context.upgrades.turn(subject.resource, subject.operator, context);
+        }
         Question::JobManager
         | Question::TaskManagers
         | Question::Pods
@@ -245,7 +248,6 @@ pub(super) async fn answer<K: OperatedJob>(
         | Question::Preflight(_)
         | Question::StandbyPods
         | Question::Leader
-        | Question::Turn
         | Question::Jar => K::answer(question, subject, context, facts).await?,
     }
     Ok(())
@@ -296,9 +298,6 @@ pub(super) async fn of_cluster(
             facts.standby_pods = Fact::Known(standby::known(subject, context).await?);
         }
         Question::Leader => facts.leader = Fact::Known(standby::leader(subject, context).await?),
-        Question::Turn => {
-            facts.turn = context.upgrades.turn(subject.resource, subject.operator, context)
-        }
         Question::Preflight(wanted) => {
             let known = timeout(DRY_RUN_MAX, preflight::known(&wanted, subject, context)).await;
             facts.preflight = match known {

@@ -11,12 +11,13 @@ use super::act::{self, Stopped, Taken};
 use super::autoscaler::{self, Cluster, Scaled};
 use super::blue_green;
 use super::context::{Context, Progress, STATUS_DELAY, now};
-use super::kind::{Guarded, Operated, Sight};
+use super::kind::{Guarded, Sight};
 use super::observe::{self, Subject, tell};
 use super::pass::{Again, Error};
 use super::resource::Act;
 use super::session_job::jar::NotSubmitted;
 use super::snapshot::index;
+use super::upgrades::Upgraded;
 use super::validator;
 use api::deployment::FlinkDeployment;
 use api::is_paused;
@@ -41,7 +42,7 @@ use lifecycle::world::{Fact, Facts, Fresh, Job, Question, World};
 const QUESTIONS_MAX: usize = 29;
 
 /// A kind of resource with a job that is operated.
-pub(super) trait OperatedJob: Operated + JobResource + HasSpec<Spec: Serialize> {
+pub(super) trait OperatedJob: Upgraded + JobResource + HasSpec<Spec: Serialize> {
     /// Name of the kind for validators.
     const SUBJECT: validator::Kind;
 
@@ -70,9 +71,6 @@ pub(super) trait OperatedJob: Operated + JobResource + HasSpec<Spec: Serialize> 
     fn remembered(_context: &Context, _uid: &str) -> Self::Remembered {
         Self::Remembered::default()
     }
-
-    /// Handles a decision that will be carried out, and ends with this status.
-    fn decided(_resource: &Self, _status: &Self::Status, _context: &Context) {}
 
     /// Returns `true` if the step starts a job.
     fn is_start(step: &Self::Step) -> bool;
@@ -121,7 +119,7 @@ pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Ag
     }
     let plan = plan(&act.resource, &status, cluster, &operator, context).await?;
     report(&act.resource, &status, &plan, context);
-    K::decided(&act.resource, &plan.status, context);
+    context.upgrades.decided(&act.resource, (&plan.status, plan.waits), context);
     let Plan { steps, status: mut end, because: _, look_again, blocker: _, waits } = plan;
     context.note_wait(&act.uid, waits);
     let starts = steps.iter().any(|step| matches!(step, Step::Own(step) if K::is_start(step)));
@@ -273,13 +271,14 @@ fn record<'a, K: OperatedJob>(resource: &K, status: &'a K::Status) -> Record<'a>
     Record { generation, job: status.job(), reconciliation: status.reconciliation() }
 }
 
-/// Wakes the snapshots of the job.
+/// Wakes the snapshots of the job, and the upgrades that may begin once its own has ended.
 pub(super) fn seen<K: OperatedJob>(resource: &Guarded<K>, sight: Sight, context: &Context) {
     let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
     if sight == Sight::Gone {
         context.nodes.forget(&(K::JOB, namespace.clone(), name.clone()));
     }
     index::wake(context, &namespace, K::JOB, &name);
+    context.upgrades.seen(resource, sight, context);
 }
 
 /// Returns how long Flink may take to answer.

@@ -12,9 +12,11 @@ use super::kind::{Guarded, Kept, Operated, Sight};
 use api::CONTINUE_UPGRADES_ANNOTATION;
 use api::blue_green::{BlueGreenStatus, FlinkBlueGreenDeployment};
 use api::deployment::FlinkDeployment;
+use api::session_job::{FlinkSessionJob, SessionJobStatus};
 use api::status::DeploymentStatus;
 use config::OperatorConfig;
 use lifecycle::upgrade_budget::{Limits, Of, Record, ResourceKind, Turn, UpgradeBudget};
+use lifecycle::wait::Waiting;
 use lifecycle::world::Fact;
 
 /// Maximum time to wait for the first lists. A namespace that cannot be read must not hold up the others.
@@ -26,6 +28,10 @@ pub(super) trait Upgraded: Operated {
 
     /// Returns what a status says about the upgrade.
     fn record(&self, status: &Self::Status) -> Record;
+
+    fn of(&self, _context: &Context) -> Of {
+        Of::new(Self::OF, self.meta())
+    }
 }
 
 impl Upgraded for FlinkDeployment {
@@ -33,6 +39,21 @@ impl Upgraded for FlinkDeployment {
 
     fn record(&self, status: &DeploymentStatus) -> Record {
         Record::of(status)
+    }
+}
+
+impl Upgraded for FlinkSessionJob {
+    const OF: ResourceKind = ResourceKind::FlinkSessionJob;
+
+    fn record(&self, status: &SessionJobStatus) -> Record {
+        Record::of_session_job(generation(self), status)
+    }
+
+    fn of(&self, context: &Context) -> Of {
+        let of = Of::new(Self::OF, &self.metadata);
+        let cluster = self.spec.deployment_name.as_deref().unwrap_or_default();
+        let cluster = context.deployments.cached(&of.namespace, cluster);
+        Of { parent: cluster.and_then(|cluster| cluster.uid()), ..of }
     }
 }
 
@@ -70,19 +91,27 @@ impl Upgrades {
             Ok(limits) => limits,
             Err(error) => return Fact::Unknown(error.to_string()),
         };
-        let is_listed = is_known(&context.deployments) && is_known(&context.blue_greens);
+        let is_listed = is_known(&context.deployments)
+            && is_known(&context.session_jobs)
+            && is_known(&context.blue_greens);
         if !is_listed && self.since.elapsed() < LIST_MAX {
             let reason = "the upgrades under way are not known yet: the first list is not complete";
             return Fact::Unknown(reason.to_owned());
         }
-        let (of, generation) = (Of::new(K::OF, resource.meta()), generation(resource));
+        let (of, generation) = (resource.of(context), generation(resource));
         Fact::Known(lock(&self.budget).ask(&of, generation, &limits, Timestamp::now()))
     }
 
-    /// Notes that a pass will end with this status.
-    pub(super) fn decided<K: Upgraded>(&self, resource: &K, status: &K::Status, context: &Context) {
-        let (of, record) = (Of::new(K::OF, resource.meta()), resource.record(status));
-        self.change(context, |budget, limits, now| budget.decided(&of, record, limits, now));
+    /// Notes that a pass will end with this status and this wait.
+    pub(super) fn decided<K: Upgraded>(
+        &self,
+        resource: &K,
+        (status, waits): (&K::Status, Option<Waiting>),
+        context: &Context,
+    ) {
+        let (of, record) = (resource.of(context), resource.record(status));
+        let waits = waits.map(|waits| waits.on);
+        self.change(context, |budget, limits, now| budget.decided(&of, record, waits, limits, now));
     }
 
     /// Notes that the watch shows a resource, or its end.
@@ -92,7 +121,7 @@ impl Upgrades {
             return self.forget(&uid, context);
         }
         let Ok(resource) = &seen.0 else { return };
-        let (of, none) = (Of::new(K::OF, resource.meta()), K::Status::default());
+        let (of, none) = (resource.of(context), K::Status::default());
         let record = resource.record(resource.status().unwrap_or(&none));
         let is_first = !K::kept(context).is_listed_in(&of.namespace);
         let generation = generation(resource);
@@ -134,6 +163,7 @@ impl Upgrades {
         for Of { kind, namespace, name, uid: _, parent: _ } in next {
             match kind {
                 ResourceKind::FlinkDeployment => context.deployments.wake(&namespace, &name),
+                ResourceKind::FlinkSessionJob => context.session_jobs.wake(&namespace, &name),
                 ResourceKind::FlinkBlueGreenDeployment => {
                     context.blue_greens.wake(&namespace, &name);
                 }

@@ -376,7 +376,7 @@ pub fn all() -> Vec<Needs> {
             &[],
             "all permissions on what it creates, and those that it grants: see [below](#the-operator), and \
              the output of `operator install --dry-run=client -o yaml`; `operator continue` needs `list` \
-             and `patch` of FlinkDeployments and FlinkBlueGreenDeployments",
+             and `patch` of FlinkDeployments, FlinkSessionJobs and FlinkBlueGreenDeployments",
         ),
         needs(
             "crds",

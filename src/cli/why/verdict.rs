@@ -21,6 +21,7 @@ use clients::cluster::pods::Role;
 use clients::flink::checkpoints::Checkpoints;
 use clients::flink::failures::JobException;
 use lifecycle::application::preflight::PREFLIGHT_FAILED;
+use lifecycle::conditions::{UPGRADES_PAUSED, WAITS_FOR_TURN};
 use lifecycle::crash::cause_of_exit;
 use lifecycle::error_document::refusals::{Refusal, refusal};
 
@@ -280,8 +281,15 @@ fn not_passed(facts: &Facts) -> Option<Found> {
 
 /// Finds a changed spec whose upgrade waits. The running job is unchanged.
 fn upgrade_waits(facts: &Facts) -> Option<Found> {
-    let (_, message) = facts.resource.upgrade_waits()?;
-    Some(Found::new(Cause::UpgradeWaits, signs::quoted(message)))
+    let resource = &facts.resource;
+    let told = resource.upgrade_waits().map(|(_, message)| message.into_owned());
+    // The status of a session job has no place for it.
+    let of_event = || {
+        let mut events = facts.events.iter().rev();
+        let told = events.find(|event| event.reason.as_deref() == Some(WAITS_FOR_TURN))?;
+        told.message.clone().filter(|_| resource.is_session_job() && !resource.is_taken_up())
+    };
+    Some(Found::new(Cause::UpgradeWaits, signs::quoted(&told.or_else(of_event)?)))
 }
 
 fn session_cluster(facts: &Facts) -> Option<Found> {
@@ -533,6 +541,9 @@ fn rest(facts: &Facts) -> Option<Found> {
 
 fn stored_error(facts: &Facts) -> Option<Found> {
     let error = facts.resource.error()?;
+    if facts.resource.error_reason().as_deref() == Some(UPGRADES_PAUSED) {
+        return None;
+    }
     let sign = signs::of_text(&error).map(Found::of);
     Some(sign.unwrap_or_else(|| Found::new(Cause::OperatorReports, signs::quoted(&error))))
 }

@@ -47,6 +47,17 @@ fn fleet() -> FakeCluster {
     ] {
         cluster.insert(object);
     }
+    let paused = json!({"type": "x", "message": "the change waits",
+        "additionalMetadata": {"reason": "UpgradesPaused"}});
+    for (name, status) in [
+        ("m-waits", json!({"lifecycleState": "STABLE", "observedGeneration": 1})),
+        ("n-paused", json!({"lifecycleState": "STABLE", "error": paused.to_string()})),
+        ("o-stable", json!({"lifecycleState": "STABLE", "observedGeneration": 2})),
+    ] {
+        let mut object = named("jobs", name, status);
+        object["kind"] = json!("FlinkSessionJob");
+        cluster.insert(object);
+    }
     for (name, state, status) in [
         (
             "k-switches",
@@ -79,6 +90,8 @@ async fn a_wave_is_listed_with_how_far_each_upgrade_is() {
         ("j-becomes", "becoming stable"),
         ("k-switches", "in transition"),
         ("l-paused", "paused"),
+        ("m-waits", "waiting"),
+        ("n-paused", "paused"),
         ("b-waits", "waiting"),
         ("c-paused", "paused"),
         ("d-paused", "paused"),
@@ -102,13 +115,15 @@ async fn the_operator_of_each_namespace_is_told_to_go_on() {
     ran.failed(Kind::TimedOut, "has not reacted after 1s");
     let told = "upgrades in namespace fraud continue, 1 of them paused\n\
                 upgrades in namespace green continue, 1 of them paused\n\
+                upgrades in namespace jobs continue, 1 of them paused\n\
                 upgrades in namespace shop continue, 2 of them paused\n";
     assert_eq!(ran.output, told);
     let writes = cluster.writes();
-    assert_eq!(writes.iter().filter(|it| it.method == Method::PATCH).count(), 3);
+    assert_eq!(writes.iter().filter(|it| it.method == Method::PATCH).count(), 4);
     for (kind, namespace, name) in [
         ("flinkdeployments", "fraud", "e-paused"),
         ("flinkbluegreendeployments", "green", "l-paused"),
+        ("flinksessionjobs", "jobs", "n-paused"),
         ("flinkdeployments", "shop", "c-paused"),
     ] {
         let object = cluster.object(kind, namespace, name).unwrap();

@@ -55,7 +55,8 @@ impl Sim {
         let plan = self.pass(crash_at);
         let Some(Seat { of, limits, budget }) = &self.seat else { return };
         let decided = Record::of_blue_green(&self.resource.metadata, &plan.status);
-        let _woken = budget.borrow_mut().decided(of, decided, limits, self.now);
+        let waits = plan.waits.map(|waits| waits.on);
+        let _woken = budget.borrow_mut().decided(of, decided, waits, limits, self.now);
         let standing = self.record().standing;
         let _woken = budget.borrow_mut().seen(of, self.generation(), standing, limits, self.now);
     }

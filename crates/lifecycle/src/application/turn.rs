@@ -2,12 +2,10 @@
 
 use crate::conditions::{UPGRADE_ADMITTED, of_type};
 use crate::kind::Maybe;
-use crate::notes::PREFLIGHT;
+use crate::notes::{AWAITS_JOBS, KEEPS_JOBS, PREFLIGHT};
 use crate::pass::DeploymentPass;
-use crate::problem::Halt;
 use crate::upgrade_budget::Told;
 use crate::wait::Awaited;
-use api::job::JobState;
 use api::reconciled::ReconciledSpec;
 use api::status::Condition;
 
@@ -26,14 +24,13 @@ impl DeploymentPass<'_> {
         self.await_turn(last)
     }
 
-    /// Waits until the edit may be carried out in addition to those under way. A suspend and the autoscaler never wait.
     fn await_turn(&mut self, last: &ReconciledSpec) -> Maybe {
-        let is_edit = self.status.observed_generation != Some(self.generation);
-        if !is_edit || self.desired_state() != JobState::Running {
+        let info = &self.status.cluster_info;
+        if [AWAITS_JOBS, KEEPS_JOBS].iter().any(|note| note.get(info) == Some(self.generation)) {
+            // Its jobs are stopped for it, or wait for it.
             return Ok(None);
         }
-        let turn = self.world.turn()?.map_err(|reason| Halt::cannot(reason.to_owned()))?;
-        let Some(wait) = turn.wait() else { return Ok(None) };
+        let Some(wait) = self.wait_for_turn()? else { return Ok(None) };
         if Told::of(&self.world.status.conditions) != Some(wait.told(self.generation)) {
             self.tell(wait.event());
         }

@@ -8,6 +8,7 @@ use super::world::{Remembered, Tried, World};
 use super::{End, MISSING_CLUSTER, Pass, UNSUPPORTED_CLUSTER};
 use crate::application::started_with::{NOT_ON_RECORD, on_record};
 use crate::attempts::Attempts;
+use crate::conditions::UPGRADES_PAUSED;
 use crate::diff::{SpecDiff, diff_session_job};
 use crate::error_document::refusals::asks_for_state;
 use crate::error_document::{LostJob, StoredError, reason_of};
@@ -97,7 +98,12 @@ impl Kind for FlinkSessionJob {
         let is_failed = pass.status.job_status.state == Some(JobStatusState::Failed);
         let is_settled =
             pass.is_stable() || pass.status.reconciliation_status.last_reconciled_spec.is_none();
-        pass.loss_on_record().is_none() && (was_invalid || (!is_failed && is_settled))
+        let is_over = match reason.as_deref() {
+            // Otherwise it is not known whether they still are.
+            Some(UPGRADES_PAUSED) => !pass.is_cut_short,
+            _ => was_invalid || (!is_failed && is_settled),
+        };
+        pass.loss_on_record().is_none() && is_over
     }
 
     fn record_end(pass: &mut Pass<'_>, job: &Job) -> Result<(), Halt> {

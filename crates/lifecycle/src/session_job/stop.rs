@@ -25,6 +25,11 @@ impl Pass<'_> {
         if let StopDecision::Wait(on, reason) = &decision {
             return self.meanwhile(last, *on, format!("the change waits: {reason}"));
         }
+        if decision.ends_what_runs()
+            && let Some(plan) = self.await_turn(last)?
+        {
+            return Ok(plan);
+        }
         self.stop_as(decision, last, diff)
     }
 

@@ -12,6 +12,7 @@ mod rollback;
 mod spec;
 mod start;
 mod submission;
+mod turns;
 mod upgrade;
 mod upstream;
 
@@ -31,6 +32,7 @@ use crate::phase::Phase;
 use crate::reconcile::decide;
 use crate::trigger::known::KnownSnapshot;
 use crate::trigger::memory::Memory;
+use crate::upgrade_budget::Turn;
 use crate::verdict::{Opinion, Validators, Verdict};
 use crate::wait::Waiting;
 use crate::world::{
@@ -60,6 +62,7 @@ struct Case {
     retention: Fact<bool>,
     stop: Stop,
     jar: Fact<()>,
+    turn: Fact<Turn>,
     metrics: JobMetrics,
     bounds: BTreeMap<String, Bounds>,
     /// Whether snapshots are resources, and the job's snapshots.
@@ -124,6 +127,7 @@ fn case(mode: &str) -> Case {
         retention: Fact::Known(true),
         stop: Stop::NotFound,
         jar: Fact::Known(()),
+        turn: Fact::Known(Turn::Taken),
         metrics: JobMetrics::default(),
         bounds: BTreeMap::new(),
         has_snapshot_resources: true,
@@ -289,6 +293,7 @@ impl Case {
             }
             Question::Exceptions => facts.exceptions = Fact::Known(Vec::<JobException>::new()),
             Question::Jar => facts.jar = self.jar.clone(),
+            Question::Turn => facts.turn = self.turn.clone(),
             Question::DeployedConfig => {
                 facts.deployed_config = match &self.deployed_config {
                     Fact::NotAsked => Fact::Known(self.cluster_config()),
@@ -320,7 +325,6 @@ impl Case {
             | Question::SessionJobs
             | Question::Files(_)
             | Question::Preflight(_)
-            | Question::Turn
             | Question::StandbyPods
             | Question::Leader
             | Question::Refusal(_) => panic!("not asked of a session job"),

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::attempts::Attempts;
+use crate::upgrade_budget::Told;
 use crate::verdict::Version;
 use crate::world;
 use api::session_job::FlinkSessionJob;
@@ -16,6 +17,8 @@ pub struct Tried {
     pub scaled_to: Option<i64>,
     /// When a deletion began to wait for a session cluster that does not answer.
     pub waits_since: Option<Timestamp>,
+    /// The wait for a turn that was reported last.
+    pub told: Option<Told>,
 }
 
 /// Attempts to submit a job that Flink may still be processing, or may have carried out.

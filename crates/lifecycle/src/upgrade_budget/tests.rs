@@ -1,5 +1,6 @@
 use super::*;
 use Standing::{Failed, Idle, Stable, UnderWay};
+use api::session_job::SessionJobStatus;
 use api::status::{JobManagerDeploymentStatus, SavepointFormatType};
 use serde_json::{Value, json};
 use testing::choices::{Choices, seeds};
@@ -107,7 +108,8 @@ fn who_has_no_use_for_its_turn_gives_it_back() {
     );
     let record = Record::of(&DeploymentStatus::default());
     let (limits, now) = (fleet.limits, fleet.now);
-    let mut decided = |name: &str| named(fleet.budget.decided(&of(name), record, &limits, now));
+    let mut decided =
+        |name: &str| named(fleet.budget.decided(&of(name), record, None, &limits, now));
     assert_eq!(decided("b"), [""; 0], "nobody waits for one whose spec was changed back");
     assert_eq!(decided("a"), ["c"]);
     assert_eq!(fleet.ask("c"), Turn::Taken);
@@ -332,6 +334,72 @@ fn two_children_of_a_transition_are_one_upgrade() {
         let _woken = fleet.budget.seen(&child, 2, UnderWay, &LIMITS, fleet.now);
     }
     assert_eq!((fleet.ask("a"), fleet.ask("b")), (Turn::Taken, Turn::Waits));
+}
+
+/// Nothing in its status says so.
+#[test]
+fn a_session_job_whose_plan_waits_for_its_turn_keeps_its_place() {
+    let mut fleet = Fleet::new(Limits { at_once: Some(1), ..LIMITS });
+    assert_eq!((fleet.ask("a"), fleet.ask("b")), (Turn::Taken, Turn::Waits));
+    let record = Record::of_session_job(2, &SessionJobStatus::default());
+    let (limits, now) = (fleet.limits, fleet.now);
+    let waits = Some(Awaited::Turn);
+    assert!(fleet.budget.decided(&of("b"), record, waits, &limits, now).is_empty());
+    fleet.see("a", UnderWay);
+    assert_eq!(fleet.see("a", Stable), ["b"]);
+}
+
+#[test]
+fn session_jobs_that_go_down_with_their_cluster_are_one_upgrade_and_their_edits_wait() {
+    let limits = Limits { at_once: Some(2), ..LIMITS };
+    let mut fleet = Fleet::new(limits);
+    let cluster = DeploymentStatus {
+        lifecycle_state: Some(LifecycleState::Stable),
+        observed_generation: Some(1),
+        cluster_info: [(AWAITS_JOBS.key.to_owned(), "2".to_owned())].into(),
+        ..DeploymentStatus::default()
+    };
+    // It has stopped nothing itself yet.
+    fleet.see("cluster", Standing::of(&cluster));
+    let job = |name: &str| {
+        let (kind, parent) = (ResourceKind::FlinkSessionJob, Some("cluster".to_owned()));
+        Of { kind, parent, ..of(name) }
+    };
+    for name in ["one", "two", "three"] {
+        let _woken = fleet.budget.seen(&job(name), 1, UnderWay, &limits, fleet.now);
+    }
+    assert_eq!(fleet.ask("a"), Turn::Taken);
+    assert_eq!(fleet.budget.ask(&job("edited"), 2, &limits, fleet.now), Turn::Waits);
+    let _woken = fleet.budget.seen(&of("cluster"), 2, Stable, &limits, fleet.now);
+    assert_eq!(fleet.ask("b"), Turn::Waits, "its jobs are not up again");
+    let replaced = DeploymentStatus { observed_generation: Some(2), ..cluster };
+    assert_eq!(Standing::of(&replaced), Stable, "the note is left behind");
+}
+
+#[test]
+fn the_status_of_a_session_job_says_how_far_its_upgrade_is() {
+    let record = |status: Value| {
+        let status = serde_json::from_value(status).unwrap();
+        Record::of_session_job(2, &status)
+    };
+    let standing = |status: Value| record(status).standing;
+    let stop = json!({"triggerId": "t", "triggerType": "UPGRADE"});
+    assert_eq!(
+        standing(json!({"lifecycleState": "STABLE", "jobStatus": {"savepointInfo": stop}})),
+        Standing::Preparing
+    );
+    let proven = json!({"lastStableSpec": "{}"});
+    let upgrading = json!({"lifecycleState": "UPGRADING", "reconciliationStatus": proven});
+    assert_eq!(standing(upgrading.clone()), UnderWay);
+    let lost = json!({"error": "Job Not Found", "lifecycleState": "UPGRADING", "reconciliationStatus": proven});
+    assert_eq!(standing(lost), Failed, "nothing moves until a person acts");
+    assert_eq!(standing(json!({"lifecycleState": "UPGRADING"})), Standing::Starting);
+    assert_eq!(standing(json!({"lifecycleState": "FAILED"})), Failed);
+    let error =
+        json!({"type": "x", "additionalMetadata": {"reason": "UpgradesPaused"}}).to_string();
+    let paused = record(json!({"lifecycleState": "STABLE", "error": error}));
+    assert_eq!(paused.told, Some(Told { generation: 2, is_paused: true }));
+    assert_eq!(record(upgrading).told, None);
 }
 
 /// A status of a blue/green deployment in this state.

@@ -9,6 +9,7 @@ mod laws;
 mod operated;
 mod scaling;
 mod upheaval;
+mod waves;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,6 +48,7 @@ use state::restore_point::RestorePoint;
 
 use super::simulation::doubt::{Doubt, asks, tells_all};
 use super::simulation::upheaval::{Refused, Upheaval, Upheaved};
+use super::simulation::waves::Seat;
 use super::support::operated::{
     Event, Interruption, Operated, Stored, assert_is_left_alone, interrupted, operated, pause,
     undisturbed,
@@ -165,6 +167,8 @@ pub(super) struct Sim {
     /// Reasons for which its user may be asked for the state to continue from.
     doubt: Doubt,
     upheaval: Upheaval,
+    /// Its part in the budget of a fleet.
+    seat: Option<Seat>,
     ids: u64,
     log: Vec<String>,
 }
@@ -252,6 +256,7 @@ impl Sim {
             named: None,
             doubt: Doubt::default(),
             upheaval: Upheaval::default(),
+            seat: None,
             ids: 0,
             log: vec![],
         }

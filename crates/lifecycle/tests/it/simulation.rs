@@ -67,7 +67,7 @@ mod laws;
 mod operated;
 mod standby;
 pub(super) mod upheaval;
-mod waves;
+pub(super) mod waves;
 
 const BROKEN_IMAGE: &str = "flink:no-such-tag";
 /// A job with this parallelism fails for good three seconds after its start.

@@ -590,6 +590,25 @@ fn a_change_that_waits_for_others() {
     check(&facts, Cause::UpgradeWaits);
 }
 
+/// Its status has no conditions.
+#[test]
+fn a_session_job_whose_change_waits_for_others() {
+    let mut facts = with_event("WaitsForTurn", "the change waits for its turn");
+    facts.is_cluster_unread = true;
+    let object = &mut facts.resource.0;
+    object["kind"] = json!("FlinkSessionJob");
+    object["status"]["jobManagerDeploymentStatus"] = json!("READY");
+    object["metadata"]["generation"] = json!(2);
+    object["status"]["observedGeneration"] = json!(1);
+    check(&facts, Cause::UpgradeWaits);
+    facts.resource.0["status"]["observedGeneration"] = json!(2);
+    check(&facts, Cause::Healthy);
+    let paused = json!({"type": "x", "message": "the change waits",
+        "additionalMetadata": {"reason": "UpgradesPaused"}});
+    facts.resource.0["status"]["error"] = json!(paused.to_string());
+    check(&facts, Cause::UpgradeWaits);
+}
+
 #[test]
 fn a_session_job_without_its_cluster() {
     let mut facts = facts();

@@ -7,7 +7,7 @@ use crate::world::SessionJob;
 
 impl Case {
     /// Makes the cluster wait until the jobs have left it, for the spec of this generation.
-    fn replace_cluster(&mut self, generation: i64) {
+    pub(super) fn replace_cluster(&mut self, generation: i64) {
         let cluster = self.cluster.as_mut().unwrap();
         AWAITS_JOBS.set(&mut cluster.status.as_mut().unwrap().cluster_info, &generation);
     }

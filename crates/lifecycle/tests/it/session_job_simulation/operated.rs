@@ -51,7 +51,8 @@ impl Operated for Sim {
         panic!("no decision after all questions: {facts:?}");
     }
 
-    fn note_decision(&mut self, _plan: &Plan) {
+    fn note_decision(&mut self, plan: &Plan) {
+        self.decided(plan);
         let is_seen = self.hears()
             && etcd_restore::is_alive(self.status.job_status.job_id.as_deref(), &self.listed());
         if is_seen {
@@ -278,6 +279,7 @@ impl Sim {
             Question::Exceptions => facts.exceptions = fact(is_up, Vec::new),
             Question::Verdict => facts.verdict = Fact::Known(moody_verdict(self.now)),
             Question::Jar => facts.jar = Fact::Known(()),
+            Question::Turn => facts.turn = Fact::Known(self.turn()),
             Question::JobMetrics => facts.job_metrics = fact(is_up, JobMetrics::default),
             Question::ResourceRequirements => {
                 let upper = self.mine().map_or(1, |job| job.parallelism);
@@ -315,7 +317,6 @@ impl Sim {
             | Question::Preflight(_)
             | Question::StandbyPods
             | Question::Leader
-            | Question::Turn
             | Question::Refusal(_) => panic!("not asked of a session job"),
         }
     }

@@ -230,7 +230,8 @@ impl Colours {
         if let Some(seat) = &self.seat {
             let record = |status| Record::of_blue_green(&self.resource.metadata, status);
             let generation = self.resource.metadata.generation.unwrap();
-            seat.note((record(&plan.status), record(&self.status)), generation, self.now);
+            seat.decide(record(&plan.status), plan.waits, self.now);
+            seat.show(record(&self.status), generation, self.now);
         }
         plan
     }

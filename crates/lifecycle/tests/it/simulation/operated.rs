@@ -53,7 +53,7 @@ impl Operated for Sim {
     }
 
     fn note_decision(&mut self, plan: &Plan) {
-        self.decided(&plan.status);
+        self.decided(plan);
     }
 
     /// Carries out a step; returns whether to continue with the next one.

@@ -80,6 +80,8 @@ pub(crate) struct Session {
     /// Its `$internal.flink.version`.
     made_version: Option<String>,
     upheaval: Upheaval,
+    /// What it is told when it asks for a turn.
+    turn: Turn,
     trial: Trial,
     ids: u64,
     log: Vec<String>,
@@ -133,6 +135,7 @@ impl Session {
             made_with: FlinkConfig::new(),
             made_version: None,
             upheaval: Upheaval::default(),
+            turn: Turn::Taken,
             trial: Trial::default(),
             ids: 0,
             log: vec![],
@@ -209,7 +212,7 @@ impl Session {
                     Fact::Known(HaMetadata { has_job, checkpoint: has_job.then_some(1) });
             }
             Question::Refusal(_) => facts.refusal = Fact::Known(self.upheaval.foretold()),
-            Question::Turn => facts.turn = Fact::Known(Turn::Taken),
+            Question::Turn => facts.turn = Fact::Known(self.turn.clone()),
             Question::StandbyPods => facts.standby_pods = Fact::Known(vec![]),
             Question::Leader => facts.leader = Fact::Known(lifecycle::world::Leader::Nobody),
             Question::Preflight(_) => facts.preflight = Fact::Known(self.trial.known()),

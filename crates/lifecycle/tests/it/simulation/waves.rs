@@ -7,6 +7,7 @@ use super::*;
 use lifecycle::upgrade_budget::{
     Limits, Of, Record, ResourceKind, Standing, Told, Turn, UpgradeBudget,
 };
+use lifecycle::wait::Waiting;
 
 const LIMITS: Limits = Limits {
     at_once: Some(3),
@@ -17,26 +18,33 @@ const LIMITS: Limits = Limits {
 
 /// A resource's part in the budget of its fleet.
 #[derive(Clone)]
-pub(super) struct Seat {
+pub(crate) struct Seat {
     of: Of,
     limits: Limits,
     budget: Rc<RefCell<UpgradeBudget>>,
 }
 
 impl Seat {
+    pub(crate) fn new(
+        kind: ResourceKind,
+        number: usize,
+        limits: Limits,
+        budget: &Rc<RefCell<UpgradeBudget>>,
+    ) -> Self {
+        let of = Of {
+            kind,
+            uid: format!("u{number}"),
+            namespace: format!("ns-{}", number % 3),
+            name: format!("job-{number}"),
+            parent: None,
+        };
+        Self { of, limits, budget: Rc::clone(budget) }
+    }
+
     /// Returns the seat of a blue/green deployment, where nothing may be in progress beside it.
     pub(super) fn of_transition() -> Self {
-        Self {
-            of: Of {
-                kind: ResourceKind::FlinkBlueGreenDeployment,
-                uid: "bg".to_owned(),
-                namespace: "shop".to_owned(),
-                name: "orders".to_owned(),
-                parent: None,
-            },
-            limits: Limits { at_once: Some(1), ..LIMITS },
-            budget: Rc::default(),
-        }
+        let limits = Limits { at_once: Some(1), ..LIMITS };
+        Self::new(ResourceKind::FlinkBlueGreenDeployment, 0, limits, &Rc::default())
     }
 
     /// Returns the seat of a child beside that of its blue/green deployment.
@@ -50,20 +58,26 @@ impl Seat {
         Self { of, ..self.clone() }
     }
 
-    pub(super) fn ask(&self, generation: i64, now: Timestamp) -> Turn {
+    pub(crate) fn ask(&self, generation: i64, now: Timestamp) -> Turn {
         self.budget.borrow_mut().ask(&self.of, generation, &self.limits, now)
     }
 
-    /// Notes the end of a pass, and what the watch shows then.
-    pub(super) fn note(
-        &self,
-        (decided, stored): (Record, Record),
-        generation: i64,
-        now: Timestamp,
-    ) {
+    /// Notes what a pass has decided. A resource that is woken would ask within a second anyway.
+    pub(crate) fn decide(&self, record: Record, waits: Option<Waiting>, now: Timestamp) {
+        let (mut budget, waits) = (self.budget.borrow_mut(), waits.map(|waits| waits.on));
+        let _woken = budget.decided(&self.of, record, waits, &self.limits, now);
+    }
+
+    /// Shows what is stored through the watch.
+    pub(crate) fn show(&self, record: Record, generation: i64, now: Timestamp) {
         let mut budget = self.budget.borrow_mut();
-        let _woken = budget.decided(&self.of, decided, &self.limits, now);
-        let _woken = budget.seen(&self.of, generation, stored.standing, &self.limits, now);
+        let _woken = budget.seen(&self.of, generation, record.standing, &self.limits, now);
+    }
+
+    /// Tells another process what is stored.
+    pub(crate) fn list(&self, record: Record, generation: i64, now: Timestamp) {
+        self.budget.borrow_mut().restore(&self.of, generation, record, now);
+        self.show(record, generation, now);
     }
 
     pub(super) fn leave(&self, now: Timestamp) {
@@ -77,20 +91,18 @@ impl Sim {
         seat.ask(self.resource.metadata.generation.unwrap(), self.now)
     }
 
-    pub(super) fn decided(&self, status: &DeploymentStatus) {
-        if let Some(Seat { of, limits, budget }) = &self.seat {
-            // A resource that is woken would ask within a second anyway.
-            let record = Record::of(status);
-            let _woken = budget.borrow_mut().decided(of, record, limits, self.now);
+    pub(super) fn decided(&self, plan: &Plan) {
+        if let Some(seat) = &self.seat {
+            seat.decide(Record::of(&plan.status), plan.waits, self.now);
         }
     }
 
     /// Shows the stored state through the watch.
     pub(super) fn show(&self) {
-        let Some(Seat { of, limits, budget }) = &self.seat else { return };
-        let (generation, standing) =
-            (self.resource.metadata.generation.unwrap(), Standing::of(&self.status));
-        let _woken = budget.borrow_mut().seen(of, generation, standing, limits, self.now);
+        if let Some(seat) = &self.seat {
+            let generation = self.resource.metadata.generation.unwrap();
+            seat.show(Record::of(&self.status), generation, self.now);
+        }
     }
 }
 
@@ -107,14 +119,8 @@ impl Fleet {
         let sims = (0..size).map(|number| {
             let mut sim = prepare(number);
             sim.settle();
-            let of = Of {
-                kind: ResourceKind::FlinkDeployment,
-                parent: None,
-                uid: format!("u{number}"),
-                namespace: format!("ns-{}", number % 3),
-                name: format!("job-{number}"),
-            };
-            sim.seat = Some(Seat { of, limits, budget: Rc::clone(&budget) });
+            let kind = ResourceKind::FlinkDeployment;
+            sim.seat = Some(Seat::new(kind, number, limits, &budget));
             sim
         });
         Self { sims: sims.collect(), budget, restarts: 20 }
@@ -145,9 +151,7 @@ impl Fleet {
         for sim in &self.sims {
             let seat = sim.seat.as_ref().unwrap();
             let generation = sim.resource.metadata.generation.unwrap();
-            let record = Record::of(&sim.status);
-            self.budget.borrow_mut().restore(&seat.of, generation, record, sim.now);
-            sim.show();
+            seat.list(Record::of(&sim.status), generation, sim.now);
         }
     }
 

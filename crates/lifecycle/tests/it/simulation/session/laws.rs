@@ -1,6 +1,7 @@
 //! The laws of session clusters in random lives, and after a crash at any step.
 
 use super::*;
+use lifecycle::upgrade_budget::Standing;
 
 #[test]
 fn a_new_session_cluster_becomes_stable_and_is_then_left_alone() {
@@ -432,6 +433,27 @@ fn a_cluster_without_high_availability_waits_until_its_jobs_have_left() {
     sim.settle();
     assert!(sim.made == 2 && !awaits_jobs(&sim));
     sim.assert_comes_to_rest();
+}
+
+/// It would wait for what its own jobs have in progress, and they wait for the new cluster.
+#[test]
+fn a_session_cluster_whose_jobs_are_stopped_for_it_does_not_ask_again() {
+    let mut sim = Session::new("native");
+    sim.resource.spec.flink_configuration.0.remove("high-availability.type");
+    sim.settle();
+    sim.jobs = vec![JobStatusState::Running];
+    sim.referring = vec!["a".to_owned()];
+    sim.turn = Turn::Waits;
+    version(&mut sim, FlinkVersion::V2_1);
+    assert!(!awaits_jobs(&sim), "nobody is asked to leave before its turn");
+    sim.turn = Turn::Taken;
+    sim.pass(None);
+    assert!(awaits_jobs(&sim));
+    assert_eq!(Standing::of(&sim.status), Standing::UnderWay);
+    sim.turn = Turn::Waits;
+    sim.jobs = vec![JobStatusState::Finished];
+    sim.settle();
+    assert_eq!(sim.made, 2);
 }
 
 #[test]
