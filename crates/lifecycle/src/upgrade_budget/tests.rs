@@ -433,7 +433,8 @@ fn a_transition_is_in_progress_until_it_is_settled_or_given_up() {
     assert_eq!(blue_green("TRANSITIONING_TO_BLUE", first), Standing::Starting);
     assert_eq!(blue_green("ACTIVE_GREEN", json!({"jobStatus": running})), Stable);
     assert_eq!(blue_green("ACTIVE_GREEN", json!({})), Idle, "its child is changed in place");
-    let waits = condition("UpgradeAdmitted", "False", "WaitsForTurn");
+    let mut waits = condition("UpgradeAdmitted", "False", "WaitsForTurn");
+    waits[0]["observedGeneration"] = json!(2);
     assert_eq!(blue_green("ACTIVE_BLUE", json!({"jobStatus": running, "conditions": waits})), Idle);
     for reason in ["Aborted", "RolledBack", "SavepointFailed", "ValidationError"] {
         let told =
