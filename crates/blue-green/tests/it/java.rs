@@ -27,7 +27,7 @@ use serde_json::json;
 use testing::choices::{Choices, seeds};
 
 use crate::simulation::{mode, show_on_failure};
-use crate::world::{RESOURCE_UID, Sim};
+use crate::world::{BROKEN_IMAGE, RESOURCE_UID, Sim};
 
 /// The Java operator's form of an unset time.
 const EPOCH: &str = "1970-01-01T00:00:00Z";
@@ -409,8 +409,11 @@ fn spells_of_the_java_operator_leave_nothing_that_cannot_be_gone_on_from() {
         sim.settings.deletion_delay = Duration::from_secs(seed % 4 * 3);
         show_on_failure(seed, &mut sim, |sim| {
             let mut was_lost = false;
-            if seed % 2 == 0 {
-                sim.settle();
+            match seed % 4 {
+                0 | 2 => sim.settle(),
+                // The first child does not start.
+                1 => sim.edit(|spec| spec.image = Some(BROKEN_IMAGE.to_owned())),
+                _ => {}
             }
             for _ in 0..120 {
                 sim.tick();
