@@ -20,7 +20,7 @@ use kube::api::ListParams;
 use kube::runtime::utils::Backoff;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
-use tokio::sync::RwLock;
+use tokio::sync::{OwnedMutexGuard, RwLock};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -97,7 +97,7 @@ struct State {
     kept: BTreeMap<(Key, String), Kept>,
     /// Clusters with JobManagers that stand by.
     contended: BTreeSet<Key>,
-    /// Held while the JobManager of a cluster looks at the lock that others may take.
+    /// Held while a JobManager of a cluster looks at the lock that others may take and acts on that, and while it ends.
     contending: BTreeMap<Key, Arc<tokio::sync::Mutex<()>>>,
     /// Clusters in which a JobManager led before the pods of another one had ended.
     overlapped: BTreeSet<Key>,
@@ -238,6 +238,12 @@ impl World {
     /// Returns how long a pod takes to start.
     fn startup(&self, namespace: &str) -> Duration {
         self.state().slow_starts.get(namespace).copied().unwrap_or(kubelet::START)
+    }
+
+    /// Waits until no JobManager of the cluster is about to take its lock, or is ending.
+    async fn alone(&self, key: &str) -> OwnedMutexGuard<()> {
+        let contending = self.state().contending.entry(key.to_owned()).or_default().clone();
+        contending.lock_owned().await
     }
 
     /// Lets JobManagers, or the operator, contend for the lock of a cluster.

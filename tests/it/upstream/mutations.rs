@@ -99,7 +99,8 @@ fn each_patch_says_what_it_takes_out_and_who_notices() {
 /// Whether a test is one of those that assert laws, rather than a row of a table.
 fn is_simulated(test: &Named) -> bool {
     let file = test.file.to_str().unwrap();
-    let is_simulation = ["simulation", "exploration", "java"].iter().any(|it| file.contains(it));
+    let is_simulation =
+        ["simulation", "exploration", "java", "waves"].iter().any(|it| file.contains(it));
     is_simulation && file.contains("/tests/it/")
 }
 

@@ -159,12 +159,14 @@ async fn stand_by(world: &World, pod: &Pod) {
     config.ip = ip;
     let config = Arc::new(config);
     world.state().contended.insert(key.clone());
-    let is_ending = loop {
+    let (is_ending, _alone) = loop {
         sleep(AGAIN).await;
         let now = metadata::read(&pods, &pod.name_any()).await;
         let Some(now) = now.filter(|now| now.uid() == pod.uid()) else { return };
+        // One of those that see a free lock takes it.
+        let alone = world.alone(&key).await;
         if metadata::may_lead(world, &key).await {
-            break now.metadata.deletion_timestamp.is_some();
+            break (now.metadata.deletion_timestamp.is_some(), alone);
         }
     };
     if come_up(world, &key, &pod.uid().unwrap(), &config).await && is_ending {
@@ -501,6 +503,7 @@ async fn end(world: &World, pod: &Pod) {
     let uid = controller.map_or_else(|| pod.uid().unwrap(), |owner| owner.uid.clone());
     let slow = world.state().slow_ends.get(&namespace).copied();
     sleep(if stands_by { END_OF_STANDBY } else { slow.unwrap_or(END) }).await;
+    let alone = world.alone(&key).await;
     let writing = world.writing.write().await;
     let process = {
         let mut state = world.state();
@@ -519,7 +522,7 @@ async fn end(world: &World, pod: &Pod) {
             metadata::release(world, &key, &process).await;
         }
     }
-    drop(writing);
+    drop((writing, alone));
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     while let Err(error) = pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await {

@@ -169,8 +169,7 @@ async fn contend(world: &World, key: &str) -> bool {
     }
     // Each answer of the JobManager brings it up to date, too. By a lock that was read before it led again, it would be
     // deposed.
-    let alone = world.state().contending.entry(key.to_owned()).or_default().clone();
-    let _alone = alone.lock().await;
+    let _alone = world.alone(key).await;
     let Some(process) = contended(world, key) else { return true };
     let Some(map) = leader_map(world, key).await else { return true };
     let Some(lock) = lock_of(&map) else { return true };
