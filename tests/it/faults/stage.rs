@@ -59,6 +59,7 @@ pub(super) struct Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         self.operator.stop();
+        self.ground.world.leave(&self.namespace);
     }
 }
 

@@ -109,6 +109,8 @@ struct State {
     /// What users of session jobs requested, by uid.
     wanted: BTreeMap<String, session::Wanted>,
     broken: Vec<(Key, String)>,
+    /// Namespaces in which nothing runs any more.
+    left: BTreeSet<String>,
 }
 
 /// All clusters of a test.
@@ -223,6 +225,14 @@ impl World {
     /// Whether a JobManager of the cluster led before the pods of another one had ended.
     pub(super) fn has_overlapped(&self, namespace: &str, name: &str) -> bool {
         self.state().overlapped.contains(&format!("{namespace}/{name}"))
+    }
+
+    /// Runs nothing more in a namespace whose test has ended. What runs for nobody would slow down all the others.
+    pub(super) fn leave(&self, namespace: &str) {
+        let is_there = |key: &Key| key.split_once('/').is_some_and(|(of, _)| of == namespace);
+        let mut state = self.state();
+        state.processes.retain(|key, _| !is_there(key));
+        state.left.insert(namespace.to_owned());
     }
 
     /// Lets pods of the clusters in a namespace take this long to end.

@@ -163,6 +163,9 @@ async fn stand_by(world: &World, pod: &Pod) {
         sleep(AGAIN).await;
         let now = metadata::read(&pods, &pod.name_any()).await;
         let Some(now) = now.filter(|now| now.uid() == pod.uid()) else { return };
+        if world.state().left.contains(&namespace) {
+            return;
+        }
         // One of those that see a free lock takes it.
         let alone = world.alone(&key).await;
         if metadata::may_lead(world, &key).await {
