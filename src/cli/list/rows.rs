@@ -130,6 +130,7 @@ fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, 
 struct Condition {
     #[serde(rename = "type")]
     type_: Leaf,
+    status: Leaf,
     reason: Leaf,
 }
 

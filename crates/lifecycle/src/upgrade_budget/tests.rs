@@ -1,7 +1,13 @@
 use super::*;
+use crate::job;
+use crate::notes::AWAITS_JOBS;
+use crate::problem::SAVEPOINT_OVERDUE;
 use Standing::{Failed, Idle, Stable, UnderWay};
 use api::session_job::SessionJobStatus;
-use api::status::{JobManagerDeploymentStatus, SavepointFormatType};
+use api::status::{
+    DeploymentStatus, JobManagerDeploymentStatus, LifecycleState, SavepointFormatType,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use testing::choices::{Choices, seeds};
 
