@@ -36,6 +36,7 @@ pub mod lint;
 pub mod list;
 pub mod logging;
 pub mod logs;
+pub mod lookup;
 mod manifest;
 pub mod operate;
 pub mod operator;

@@ -13,7 +13,7 @@ use super::deployment::Deployment;
 use super::failure::Failure;
 use super::printer::Printer;
 use super::table::{self, NONE, bytes};
-use super::{complete, deployment, job_manager};
+use super::{complete, job_manager, lookup};
 use clients::flink::Deadlines;
 use clients::flink::access::Access;
 use clients::flink::checkpoints::{Checkpoint, CheckpointStatistics, Checkpoints};
@@ -59,7 +59,7 @@ pub(super) struct Line {
 pub async fn run(args: CheckpointsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let CheckpointsArgs { name, access, output: Output { output } } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch(&connection, &name).await?;
+    let present = lookup::fetch(&connection, &name).await?;
     let name = present.shown_name();
     let statistics = remembered(&connection, &present, access.flink_access, None).await?;
     let lines = statistics.history.iter().map(line).collect::<Vec<_>>();
@@ -100,7 +100,7 @@ pub(super) async fn remembered(
         Failure::new(format!("`{name}` has no job of its own to take checkpoints"))
             .hint(format!("see: kubectl flink status {name}"))
     })?;
-    let cluster = deployment::cluster_of(connection, present).await?;
+    let cluster = lookup::cluster_of(connection, present).await?;
     let usual = Deadlines::default();
     let deadlines = Deadlines { request: patience.unwrap_or(usual.request), ..usual };
     let mut client = job_manager::client(connection, &cluster, access, deadlines)?;

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use super::args::{DryRun, DryRunMode, FlinkAccess, Global, Output, Wait};
 use super::connection::Connection;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::failure::Failure;
+use super::lookup;
 use super::printer::{Printer, ValueFormat};
 use super::savepoint::{self, Order};
 use super::wait::{self, Goal};
@@ -148,7 +149,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         return Err(Failure::usage("-o requires --explain").into());
     }
     let connection = global.connect().await?;
-    let present = deployment::fetch_to_change(&connection, &name).await?;
+    let present = lookup::fetch_to_change(&connection, &name).await?;
     let stored = present.stored();
     refuse_paused(&stored)?;
     let cluster = saving_cluster(&connection, &present, no_savepoint).await?;
@@ -170,7 +171,7 @@ pub async fn run(args: DeleteArgs, global: &Global, printer: &Printer) -> anyhow
         }
     }
     // A blue/green deployment has no finalizer; those of its colours clean up.
-    let all = deployment::with_colours(&connection, &stored).await?;
+    let all = lookup::with_colours(&connection, &stored).await?;
     let mut path = None;
     if let State::AtRest { path: left } = state {
         if let (Some(left), DryRunMode::None) = (&left, dry_run) {

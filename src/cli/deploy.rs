@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 use super::args::{ChangeFlags, DryRunMode, Global, Untried};
 use super::change::Expected;
 use super::connection::Connection;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::extension::Extensions;
 use super::failure::Failure;
+use super::lookup;
 use super::manifest;
 use super::printer::Printer;
 use super::{change, operator_config, plan};
@@ -258,11 +259,11 @@ async fn check(
             namespace: Some(namespace_of(manifest, connection).to_owned()),
             ..ObjectId::in_manifest(manifest)?
         },
-        Request::Patch { name, .. } => deployment::id(connection, name),
+        Request::Patch { name, .. } => lookup::id(connection, name),
     };
     let present = read::get_value(&connection.client, &id).await?.map(Deployment);
     if let Some(present) = &present {
-        deployment::refuse_colour(present)?;
+        lookup::refuse_colour(present)?;
     }
     let wanted = match &request {
         Request::Manifest { manifest, .. } => {
@@ -525,7 +526,7 @@ async fn from_flags(flags: &Flags, connection: &Connection) -> anyhow::Result<Re
         .hint("or pass a manifest: kubectl flink deploy -f FILE")
         .into());
     }
-    match read::get_value(&connection.client, &deployment::id(connection, &name)).await? {
+    match read::get_value(&connection.client, &lookup::id(connection, &name)).await? {
         Some(_) => Ok(Request::Patch { patch: flags.patch(), name }),
         None => {
             Ok(Request::Manifest { manifest: flags.manifest(&connection.namespace)?, source: None })

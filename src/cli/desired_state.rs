@@ -5,9 +5,10 @@ use serde_json::json;
 
 use super::args::{ChangeFlags, Global};
 use super::connection::Connection;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::edit::{self, EditFlags};
 use super::failure::Failure;
+use super::lookup;
 use super::printer::Printer;
 use super::{change, complete};
 
@@ -91,7 +92,7 @@ async fn is_so_already(
 
 /// Reads a deployment that has a job of its own.
 async fn find(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
-    let present = deployment::fetch_to_change(connection, name).await?;
+    let present = lookup::fetch_to_change(connection, name).await?;
     if present.is_session() {
         return Err(Failure::new(format!(
             "`{}` is a session cluster: it has no job of its own to stop or start",

@@ -14,7 +14,7 @@ use super::deployment::Deployment;
 use super::failure::Failure;
 use super::history::without_nulls;
 use super::printer::Printer;
-use super::{change, deployment, equivalent, plan};
+use super::{change, equivalent, lookup, plan};
 use api::deployment::FlinkDeploymentSpec;
 use api::session_job::FlinkSessionJobSpec;
 use clients::cluster::apply;
@@ -65,9 +65,7 @@ pub(super) async fn carry_out(
         plan::warn_without_room(connection, &present.stored(), wanted, printer).await;
     }
     let jobs = if present.is_session() {
-        deployment::session_jobs_of(connection, present.name())
-            .await
-            .map_err(|error| error.to_string())
+        lookup::session_jobs_of(connection, present.name()).await.map_err(|error| error.to_string())
     } else {
         Ok(Vec::new())
     };

@@ -12,7 +12,8 @@ use serde_json::json;
 use super::args::{Global, ObjectFormat, Output};
 use super::complete;
 use super::connection::Connection;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
+use super::lookup;
 use super::printer::{Printer, YELLOW, styled};
 use super::table;
 use api::state_snapshot::FlinkStateSnapshot;
@@ -61,7 +62,7 @@ pub(super) struct Line {
 pub async fn run(args: EventsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let EventsArgs { name, warnings, output: Output { output } } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch_itself(&connection, &name).await?;
+    let present = lookup::fetch_itself(&connection, &name).await?;
     let mut lines = lines(&connection, &present).await?;
     lines.retain(|line| !warnings || line.event_type == "Warning");
     match output {
@@ -87,7 +88,7 @@ pub(super) async fn lines(
     connection: &Connection,
     present: &Deployment,
 ) -> anyhow::Result<Vec<Line>> {
-    let about = deployment::with_colours(connection, present).await?;
+    let about = lookup::with_colours(connection, present).await?;
     let (events, names) = tokio::join!(
         read::list::<Event>(&connection.client, Scope::Namespace(present.namespace()), None),
         join_all(about.iter().map(|it| names_of(connection, it))),

@@ -18,7 +18,7 @@ use super::args::Global;
 use super::failure::Failure;
 use super::logs::{MAIN_CONTAINER, RoleArg};
 use super::printer::Printer;
-use super::{complete, deployment, terminal};
+use super::{complete, lookup, terminal};
 use clients::cluster::exec::{self, Ending, Request};
 use clients::cluster::pods::{self, Role};
 
@@ -75,8 +75,8 @@ pub struct ExecArgs {
 pub async fn run(args: ExecArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ExecArgs { name, role, pod, container, stdin, tty, command } = args;
     let connection = global.connect().await?;
-    let named = deployment::fetch(&connection, &name).await?;
-    let cluster = deployment::cluster_of(&connection, &named).await?;
+    let named = lookup::fetch(&connection, &name).await?;
+    let cluster = lookup::cluster_of(&connection, &named).await?;
     let role = match (&pod, role) {
         (Some(_), _) => None,
         (None, Some(RoleArg::Tm)) => Some(Role::TaskManager),

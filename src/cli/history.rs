@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::deployment::Deployment;
 use super::printer::Printer;
 use super::table::{self, NONE};
-use super::{complete, deployment};
+use super::{complete, lookup};
 use api::deployment::FlinkDeploymentSpec;
 use clients::cluster::revisions;
 use lifecycle::diff::diff;
@@ -45,7 +45,7 @@ pub(super) struct Entry {
 pub async fn run(args: HistoryArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let HistoryArgs { name, output: Output { output } } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch(&connection, &name).await?;
+    let present = lookup::fetch(&connection, &name).await?;
     let entries = entries(&connection, &present).await?;
     match output {
         Some(OutputFormat::Value(format)) => {

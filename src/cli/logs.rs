@@ -10,8 +10,9 @@ use tokio::sync::mpsc;
 
 use super::args::{Global, duration};
 use super::complete;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::failure::Failure;
+use super::lookup;
 use super::printer::{MARKS, Printer, styled};
 use clients::cluster::pods;
 use level::{Filter, Level};
@@ -93,8 +94,8 @@ async fn show(
     let mut cluster_id = args.name.clone();
     let mut found = pods::list(client, namespace, &cluster_id, role).await.unwrap_or_default();
     if found.is_empty() {
-        let named = deployment::fetch(&connection, &args.name).await?;
-        let deployment = deployment::cluster_of(&connection, &named).await?;
+        let named = lookup::fetch(&connection, &args.name).await?;
+        let deployment = lookup::cluster_of(&connection, &named).await?;
         deployment.name().clone_into(&mut cluster_id);
         found = pods::list(client, namespace, &cluster_id, role).await?;
         if named.is_session_job() {

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::args::{DryRun, DryRunMode, Global, ObjectFormat, Output};
 use super::connection::Connection;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::failure::Failure;
+use super::lookup;
 use super::printer::Printer;
 use super::{change, complete, edit, equivalent};
 use api::PAUSED_ANNOTATION;
@@ -93,9 +94,9 @@ pub async fn unpause(args: UnpauseArgs, global: &Global, printer: &Printer) -> a
 
 /// Reads the resource itself, of any kind. A colour is paused with its blue/green deployment.
 async fn find(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
-    let present = deployment::fetch_of_any_kind(connection, name).await?;
+    let present = lookup::fetch_of_any_kind(connection, name).await?;
     if let Some(parent) = present.blue_green_parent()
-        && deployment::fetch_blue_green(connection, parent).await.is_ok()
+        && lookup::fetch_blue_green(connection, parent).await.is_ok()
     {
         let message = format!(
             "`{}` cannot be paused or unpaused by itself: it is a colour of the blue/green \

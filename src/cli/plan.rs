@@ -28,7 +28,7 @@ use super::deployment::Deployment;
 use super::extension::Extensions;
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
-use super::{change, complete, deployment, manifest, operator_config};
+use super::{change, complete, lookup, manifest, operator_config};
 use api::PAUSED_ANNOTATION;
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::{FlinkDeployment, FlinkDeploymentSpec};
@@ -146,8 +146,8 @@ pub async fn run(args: PlanArgs, global: &Global, printer: &Printer) -> anyhow::
         Request::of_documents(documents, &file)
     } else {
         let name = name.unwrap_or_default();
-        let present = deployment::fetch_itself(&connection, &name).await?;
-        deployment::refuse_colour(&present)?;
+        let present = lookup::fetch_itself(&connection, &name).await?;
+        lookup::refuse_colour(&present)?;
         vec![Request::Manifest { manifest: with(&present, &set), source: None }]
     };
     let is_manifest = filename.is_some();
@@ -335,7 +335,7 @@ async fn room_for_two(connection: &Connection, present: &Deployment) -> Vec<Stri
     let (client, namespace) = (&connection.client, present.namespace());
     let scope = Scope::Namespace(namespace);
     let serving = async {
-        let colours = deployment::colours(connection, present).await.ok()?;
+        let colours = lookup::colours(connection, present).await.ok()?;
         pods::list(client, namespace, colours.first()?.name(), None).await.ok()
     };
     let quotas = read::list::<ResourceQuota>(client, scope, None);

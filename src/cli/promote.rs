@@ -6,8 +6,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::args::{DryRun, DryRunMode, Global, ObjectFormat, Output, Yes};
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::failure::Failure;
+use super::lookup;
 use super::printer::Printer;
 use super::{change, complete, equivalent};
 use api::blue_green::{
@@ -82,15 +83,15 @@ pub async fn abort(args: AbortArgs, global: &Global, printer: &Printer) -> anyho
 
 async fn run(target: Target, wish: Wish, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let Target { name, dry_run: DryRun { dry_run }, yes: _, output: Output { output } } = target;
-    let name = deployment::plain(&name).to_owned();
+    let name = lookup::plain(&name).to_owned();
     let connection = global.connect().await?;
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
-    let present = deployment::fetch_blue_green(&connection, &name).await?;
+    let present = lookup::fetch_blue_green(&connection, &name).await?;
     let id = ObjectId::of::<FlinkBlueGreenDeployment>(namespace, &name);
     let resource: FlinkBlueGreenDeployment = serde_json::from_value(present.0.clone())?;
     let child = match started(&resource) {
         Some(colour) => {
-            let child = deployment::id(&connection, &colour.child_of(&name));
+            let child = lookup::id(&connection, &colour.child_of(&name));
             read::get_value(client, &child).await?.map(Deployment)
         }
         None => None,

@@ -19,7 +19,7 @@ use self::archive::Archive;
 use super::args::{FlinkAccess, Global, Output, duration};
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
-use super::{complete, deployment, table};
+use super::{complete, lookup, table};
 
 /// Examples shown below the flags.
 const EXAMPLES: &str = "\
@@ -64,7 +64,7 @@ struct Written {
 pub async fn run(args: ReportArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ReportArgs { name, file, log_lines, timeout, access, output: Output { output } } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch(&connection, &name).await?;
+    let present = lookup::fetch(&connection, &name).await?;
     let now = Timestamp::now();
     let file = file.unwrap_or_else(|| {
         let time = now.strftime("%Y%m%d-%H%M%S");

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::args::{FlinkAccess, Global, Output};
 use super::failure::Failure;
 use super::printer::{Printer, ValueFormat};
-use super::{complete, deployment, edit, job_manager};
+use super::{complete, edit, job_manager, lookup};
 use clients::flink::Deadlines;
 
 /// Arguments of `rest`.
@@ -55,7 +55,7 @@ pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::
     let RestArgs { name, method, path, data, yes, access, output: Output { output } } = args;
     let data = data.map(|text| body(&text)).transpose()?;
     let connection = global.connect().await?;
-    let present = deployment::fetch(&connection, &name).await?;
+    let present = lookup::fetch(&connection, &name).await?;
     let path = resolved(&path, present.job_id(), &present.shown_name())?;
     if changes(&method, &path) && !yes {
         let doubt = format!(
@@ -65,7 +65,7 @@ pub async fn run(args: RestArgs, global: &Global, printer: &Printer) -> anyhow::
         );
         edit::agree(&doubt, "--yes", printer)?;
     }
-    let cluster = deployment::cluster_of(&connection, &present).await?;
+    let cluster = lookup::cluster_of(&connection, &present).await?;
     let deadlines = Deadlines::default();
     let client = job_manager::client(&connection, &cluster, access.flink_access, deadlines)?;
     let answer = client.without_retries().raw(method, path, data.as_ref()).await?;

@@ -7,7 +7,7 @@ use super::args::Global;
 use super::edit::{self, EditFlags};
 use super::failure::Failure;
 use super::printer::Printer;
-use super::{complete, deployment};
+use super::{complete, lookup};
 
 /// Arguments of `restart`.
 #[derive(Args)]
@@ -30,7 +30,7 @@ pub struct RestartArgs {
 pub async fn run(args: RestartArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let RestartArgs { name, flags } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch_to_change(&connection, &name).await?;
+    let present = lookup::fetch_to_change(&connection, &name).await?;
     let name = present.shown_name();
     if !present.is_session() && present.desired_state() == "suspended" {
         return Err(Failure::new(format!("`{name}` is suspended: there is nothing to restart"))

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::args::{ChangeFlags, DryRunMode, Global};
 use super::connection::Connection;
-use super::deployment::Deployment;
+use super::deployment::{Deployment, blue_green_name};
 use super::failure::Failure;
 use super::printer::Printer;
-use super::{complete, deployment, edit, table};
+use super::{complete, edit, lookup, table};
 use api::blue_green::Colour;
 use clients::artifact::storage::{self, Storage};
 use config::{FlinkConfig, OperatorConfig};
@@ -92,7 +92,7 @@ enum Look {
 pub async fn run(args: RestoreArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let RestoreArgs { name, from, flags } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch_to_change(&connection, &name).await?;
+    let present = lookup::fetch_to_change(&connection, &name).await?;
     let source = source::find(&connection, &present, &from).await?;
     restore(&connection, &present, source, flags, printer).await
 }
@@ -111,10 +111,10 @@ pub(super) async fn snapshot(
             .hint(format!("name one: kubectl flink restore NAME --from snapshot/{snapshot}"))
             .into());
     };
-    let mut present = deployment::fetch(&connection, &name).await?;
+    let mut present = lookup::fetch(&connection, &name).await?;
     if let Some(parent) = present.blue_green_parent() {
-        let parent = deployment::blue_green_name(parent);
-        present = deployment::fetch_to_change(&connection, &parent).await?;
+        let parent = blue_green_name(parent);
+        present = lookup::fetch_to_change(&connection, &parent).await?;
     }
     restore(&connection, &present, source, flags, printer).await
 }

@@ -14,7 +14,7 @@ use super::deployment::Deployment;
 use super::failure::Failure;
 use super::history::{is_same_spec, without_nulls};
 use super::printer::{GREEN, Printer, RED, styled};
-use super::{change, complete, deployment, edit, equivalent};
+use super::{change, complete, edit, equivalent, lookup};
 use ::autoscaler::cycle::ConfigChanges;
 use ::autoscaler::state;
 use ::state::revision::{self, Autoscaled, Revision};
@@ -49,7 +49,7 @@ pub async fn run(args: RollbackArgs, global: &Global, printer: &Printer) -> anyh
     let flags = flags.or_untried(untried);
     let (dry_run, yes) = (flags.dry_run.dry_run, flags.yes.yes);
     let connection = global.connect().await?;
-    let present = deployment::fetch_to_change(&connection, &name).await?;
+    let present = lookup::fetch_to_change(&connection, &name).await?;
     if let Some(expected) = &global.expected {
         expected.check(Some(&present.stored().0))?;
     }

@@ -16,9 +16,10 @@ use super::args::{ChangeFlags, DryRunMode, FlinkAccess, Global, ObjectFormat};
 use super::connection::Connection;
 use super::deploy::flags::Mode;
 use super::deploy::{self, Request};
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::extension::Extensions;
 use super::failure::Failure;
+use super::lookup;
 use super::printer::Printer;
 use super::{complete, job_manager, operator_config};
 use api::API_VERSION;
@@ -99,7 +100,7 @@ pub async fn run(args: RunArgs, global: &Global, printer: &Printer) -> anyhow::R
     // Read the jar before connecting, because a missing file needs no cluster to be noticed.
     let here = if is_here { Some(read_jar(Path::new(&args.jar)).await?) } else { None };
     let connection = global.connect().await?;
-    let cluster = deployment::fetch(&connection, &args.on).await?;
+    let cluster = lookup::fetch(&connection, &args.on).await?;
     if !cluster.is_session() {
         let name = cluster.shown_name();
         return Err(Failure::new(format!("`{name}` is not a session cluster: only those run jars"))

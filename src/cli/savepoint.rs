@@ -14,8 +14,9 @@ use tokio::time::Instant;
 
 use super::args::{FlinkAccess, Global, Output, Yes, duration};
 use super::connection::Connection;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::failure::Failure;
+use super::lookup;
 use super::printer::{Printer, Progress, ValueFormat};
 use super::{complete, job_manager};
 use api::status::SavepointFormatType;
@@ -141,7 +142,7 @@ pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> any
             .into());
     };
     let connection = global.connect().await?;
-    let deployment = deployment::fetch(&connection, &name).await?;
+    let deployment = lookup::fetch(&connection, &name).await?;
     let job_id = running_job(&deployment)?.to_owned();
     let wanted = Wanted {
         savepoint: (!checkpoint).then(|| format.of_flink()),
@@ -176,7 +177,7 @@ pub async fn run(args: SavepointArgs, global: &Global, printer: &Printer) -> any
                 stops_job: false,
                 timeout,
             };
-            let cluster = deployment::cluster_of(&connection, &deployment).await?;
+            let cluster = lookup::cluster_of(&connection, &deployment).await?;
             let way = access.flink_access;
             (None, take(&connection, &cluster, way, &order, printer).await?)
         }

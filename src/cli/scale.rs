@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use super::args::{FlinkAccess, Global};
 use super::connection::Connection;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::edit::{self, EditFlags};
 use super::failure::Failure;
+use super::lookup;
 use super::printer::Printer;
 use super::set::{Setting, configuration_patch};
 use super::{complete, job_manager};
@@ -63,7 +64,7 @@ fn vertex(text: &str) -> Result<(String, i32), String> {
 pub async fn run(args: ScaleArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let ScaleArgs { name, parallelism, vertex, task_managers, access, flags } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch_to_change(&connection, &name).await?;
+    let present = lookup::fetch_to_change(&connection, &name).await?;
     let mut patch = json!({});
     if let Some(number) = parallelism {
         check_parallelism(&present)?;
@@ -138,7 +139,7 @@ async fn vertices(
         let Some(job_id) = present.job_id() else {
             return Err(Failure::new("its job has not started").into());
         };
-        let cluster = deployment::cluster_of(connection, present).await?;
+        let cluster = lookup::cluster_of(connection, present).await?;
         let deadlines = Deadlines::default();
         let client = job_manager::client(connection, &cluster, access.flink_access, deadlines)?;
         anyhow::Ok(client.without_retries().job(job_id).await?.vertices)

@@ -5,9 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::args::{Global, Untried};
 use super::complete;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::edit::{self, EditFlags};
 use super::failure::Failure;
+use super::lookup;
 use super::printer::Printer;
 
 /// Arguments of `set`.
@@ -105,7 +106,7 @@ pub async fn run(args: SetArgs, global: &Global, printer: &Printer) -> anyhow::R
     let connection = global.connect().await?;
     let (present, patch, verb, flags) = match args.what {
         What::Image(ImageArgs { name, image, untried, flags }) => {
-            let present = deployment::fetch_to_change(&connection, &name).await?;
+            let present = lookup::fetch_to_change(&connection, &name).await?;
             if let Some(cluster) = present.session_cluster() {
                 return Err(Failure::new(format!("`{name}` uses the image of its cluster"))
                     .hint(format!("change that: kubectl flink set image {cluster} {image}"))
@@ -114,7 +115,7 @@ pub async fn run(args: SetArgs, global: &Global, printer: &Printer) -> anyhow::R
             (present, json!({"spec": {"image": image}}), "image updated", flags.or_untried(untried))
         }
         What::Config(ConfigArgs { name, settings, untried, flags }) => {
-            let present = deployment::fetch_to_change(&connection, &name).await?;
+            let present = lookup::fetch_to_change(&connection, &name).await?;
             let patch = configuration_patch(&present, &settings)?;
             (
                 present,
@@ -124,7 +125,7 @@ pub async fn run(args: SetArgs, global: &Global, printer: &Printer) -> anyhow::R
             )
         }
         What::Args(ArgsArgs { name, arguments, flags }) => {
-            let present = deployment::fetch_to_change(&connection, &name).await?;
+            let present = lookup::fetch_to_change(&connection, &name).await?;
             refuse_session(&present)?;
             let arguments = if arguments.is_empty() { Value::Null } else { json!(arguments) };
             (present, json!({"spec": {"job": {"args": arguments}}}), "arguments updated", flags)

@@ -17,8 +17,9 @@ use clap::Args;
 
 use super::args::{DryRun, DryRunMode, Global, Yes, duration};
 use super::connection::Connection;
-use super::deployment::{self, Deployment};
+use super::deployment::Deployment;
 use super::failure::Failure;
+use super::lookup;
 use super::printer::{Printer, ValueFormat};
 use super::signals::Signals;
 use super::{change, complete, wait};
@@ -175,7 +176,7 @@ async fn session(
 
 /// Returns the cluster if it is one that accepts jobs.
 async fn session_cluster(connection: &Connection, name: &str) -> anyhow::Result<Deployment> {
-    let cluster = deployment::fetch(connection, name).await?;
+    let cluster = lookup::fetch(connection, name).await?;
     let shown = cluster.shown_name();
     if let Some(of) = cluster.session_cluster() {
         return Err(Failure::new(format!("`{shown}` is a job, not a session cluster"))

@@ -21,7 +21,7 @@ use super::failure::Failure;
 use super::list::{self, ListArgs};
 use super::printer::Printer;
 use super::table;
-use super::{change, complete, deployment, wait};
+use super::{change, complete, lookup, wait};
 use api::blue_green::SERVING;
 use clients::cluster::read::Scope;
 use clients::flink::access::Access;
@@ -110,11 +110,11 @@ async fn show_one(
 ) -> anyhow::Result<()> {
     match output {
         Some(OutputFormat::Value(format)) => {
-            let object = deployment::fetch_itself(connection, name).await?.0;
+            let object = lookup::fetch_itself(connection, name).await?.0;
             printer.value(&change::without_managed_fields(object), format)?;
         }
         Some(OutputFormat::Name) => {
-            let object = deployment::fetch_itself(connection, name).await?.0;
+            let object = lookup::fetch_itself(connection, name).await?.0;
             printer.line(change::qualified_name(&object))?;
         }
         None | Some(OutputFormat::Wide) => {
@@ -146,12 +146,12 @@ async fn view(
     layout: Layout,
 ) -> anyhow::Result<String> {
     let Layout { is_wide, width, now } = layout;
-    let Some(parent) = deployment::find_blue_green(connection, name).await? else {
+    let Some(parent) = lookup::find_blue_green(connection, name).await? else {
         let facts = facts::observe(connection, name, access).await?;
         return Ok(tree::render(&facts, is_wide, width, now));
     };
     let mut text = blue_green(&parent).drawn(width);
-    let colours = deployment::colours(connection, &parent).await?;
+    let colours = lookup::colours(connection, &parent).await?;
     let facts = colours.into_iter().map(|it| facts::observe_present(connection, it, access));
     for facts in try_join_all(facts).await? {
         text.push_str(&tree::render(&facts, is_wide, width, now));
@@ -173,7 +173,7 @@ pub(super) async fn parts(
     }
     let serving = object.condition(SERVING).and_then(|it| it["message"].as_str());
     let mut nodes: Vec<_> = serving.map(Node::leaf).into_iter().collect();
-    let colours = deployment::colours(connection, object).await?;
+    let colours = lookup::colours(connection, object).await?;
     let facts = colours.into_iter().map(|it| facts::observe_present(connection, it, access));
     nodes.extend(try_join_all(facts).await?.iter().map(|facts| {
         Node::with(tree::headline(&facts.deployment, now), tree::parts(facts, false, now).nodes)

@@ -12,7 +12,7 @@ use super::args::{FlinkAccess, Global};
 use super::dashboard::flink_ui::door::{Door, Mode};
 use super::failure::Failure;
 use super::printer::Printer;
-use super::{complete, deployment, job_manager, signals, wait};
+use super::{complete, job_manager, lookup, signals, wait};
 use clients::flink::{Client, Deadlines};
 
 /// Maximum number of errors waiting to be reported; further ones at the same time say the same.
@@ -46,8 +46,8 @@ pub struct UiArgs {
 pub async fn run(args: UiArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let UiArgs { name, port, open, access } = args;
     let connection = global.connect().await?;
-    let present = deployment::fetch(&connection, &name).await?;
-    let cluster = deployment::cluster_of(&connection, &present).await?;
+    let present = lookup::fetch(&connection, &name).await?;
+    let cluster = lookup::cluster_of(&connection, &present).await?;
     if cluster.job_manager_status() != Some("READY") {
         return Err(Failure::new(format!("the JobManager of `{}` is not ready", cluster.name()))
             .hint(format!("it is {}", wait::phase(&cluster)))

@@ -10,7 +10,7 @@ use kube::Resource;
 use tokio::time::{Instant, sleep_until};
 
 use super::connection::Connection;
-use super::deployment::{self, Deployment};
+use super::deployment::{Deployment, blue_green_name};
 use super::failure::Failure;
 use super::printer::Printer;
 use api::blue_green::{FlinkBlueGreenDeployment, PROGRESSING};
@@ -160,7 +160,7 @@ pub async fn until(
     let started = Instant::now();
     let mut patience = Some(started + OPERATOR_PATIENCE);
     let name = &if id.kind == FlinkBlueGreenDeployment::kind(&()) {
-        deployment::blue_green_name(&id.name)
+        blue_green_name(&id.name)
     } else {
         id.name.clone()
     };

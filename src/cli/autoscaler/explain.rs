@@ -19,9 +19,10 @@ use super::number::{self, Number};
 use super::stored::{self, Job};
 use crate::cli::args::{DetailFormat, FlinkAccess, Global, Output};
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::extension::invalid;
 use crate::cli::failure::Failure;
+use crate::cli::lookup;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cli::{complete, job_manager, operator_config};
@@ -139,7 +140,7 @@ pub(in crate::cli) async fn explained(
     deadlines: Deadlines,
 ) -> anyhow::Result<Report> {
     let stored = job.readable()?.cloned().unwrap_or_default();
-    let cluster = deployment::cluster_of(connection, &job.resource).await?;
+    let cluster = lookup::cluster_of(connection, &job.resource).await?;
     let config = effective(&job.resource, &cluster, operator)?;
     let measured = measure(connection, job, &cluster, access, deadlines).await?;
     let rules = ScalingRules::configured(&operator.base).map_err(invalid)?;

@@ -12,9 +12,10 @@ use tokio::time::Instant;
 
 use super::trial::Names;
 use crate::cli::args::{Global, duration};
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
 use crate::cli::job_manager;
+use crate::cli::lookup;
 use crate::cli::printer::Printer;
 use autoscaler::record::{
     ENTRIES_MAX, Entry, FILE_BYTES_MAX, Header, LINE_BYTES_MAX, Measurement, entry_line,
@@ -56,13 +57,13 @@ impl Job {
     /// Finds the job of a deployment or session job.
     pub(super) async fn find(name: &str, access: Access, global: &Global) -> anyhow::Result<Self> {
         let connection = global.connect().await?;
-        let resource = deployment::fetch(&connection, name).await?;
+        let resource = lookup::fetch(&connection, name).await?;
         let Some(id) = resource.job_id().map(str::to_owned) else {
             return Err(Failure::new(format!("the job of `{name}` was never started"))
                 .hint(format!("see: kubectl flink status {name}"))
                 .into());
         };
-        let cluster = deployment::cluster_of(&connection, &resource).await?;
+        let cluster = lookup::cluster_of(&connection, &resource).await?;
         let client = job_manager::client(&connection, &cluster, access, Deadlines::default())?;
         // The configuration of the running cluster includes the operator's defaults, but not the autoscaler's options.
         let mut config: FlinkConfig = client.job_manager_config().await?.into_iter().collect();

@@ -6,9 +6,10 @@ use serde_json::json;
 
 use crate::cli::args::{FlinkAccess, ObjectFormat};
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
 use crate::cli::job_manager;
+use crate::cli::lookup;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use clients::flink::Deadlines;
@@ -54,7 +55,7 @@ pub(super) async fn print(
         Failure::new(format!("`{name}` has no job yet"))
             .hint(format!("see: kubectl flink status {name}"))
     })?;
-    let cluster = deployment::cluster_of(connection, resource).await?;
+    let cluster = lookup::cluster_of(connection, resource).await?;
     let way = access.flink_access;
     let client = job_manager::client(connection, &cluster, way, Deadlines::default())?;
     let rescales = client.rescales(job_id).await.map_err(|error| {

@@ -1,8 +1,9 @@
 //! Stored state of a job's autoscaler.
 
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
+use crate::cli::lookup;
 use ::autoscaler::state::{self, Stored, Unreadable};
 use clients::cluster::autoscaler;
 use operator::heavy;
@@ -37,7 +38,7 @@ impl Job {
 
 /// Reads the job of this name; a session cluster has none.
 pub(super) async fn fetch(connection: &Connection, name: &str) -> anyhow::Result<Job> {
-    of(connection, deployment::fetch(connection, name).await?).await
+    of(connection, lookup::fetch(connection, name).await?).await
 }
 
 /// Reads the stored state of a job; a session cluster has none.

@@ -17,7 +17,7 @@ use crate::cli::autoscaler::{history, number, status};
 use crate::cli::connection::Connection;
 use crate::cli::operator::config as operator_config;
 use crate::cli::top::vertices::Known;
-use crate::cli::{deployment, table};
+use crate::cli::{lookup, table};
 use ::autoscaler::metric::Metric;
 use ::autoscaler::settings::Settings;
 use clients::flink::Deadlines;
@@ -111,12 +111,12 @@ async fn read(
     reader: &Reader,
     Subject { object, connection, .. }: &Subject,
 ) -> anyhow::Result<Scaled> {
-    let present = deployment::serving(connection, object).await?;
+    let present = lookup::serving(connection, object).await?;
     let present = present.context("no colour has been created yet")?;
     let job = stored::of(connection, present).await?;
     let (operator, unread) =
         operator_config::operator(&connection.client, &reader.operator_namespace).await;
-    let cluster = deployment::cluster_of(connection, &job.resource).await?;
+    let cluster = lookup::cluster_of(connection, &job.resource).await?;
     // The overview reports a problem with the spec.
     let config = explain::effective(&job.resource, &cluster, &operator)
         .unwrap_or_else(|_| job.resource.flink_config());
@@ -140,7 +140,7 @@ async fn explain(
     let report = explain::explained(connection, job, operator, access, deadlines).await?;
     let at = Timestamp::now();
     let id = job.resource.job_id().unwrap_or_default();
-    let cluster = deployment::cluster_of(connection, &job.resource).await?;
+    let cluster = lookup::cluster_of(connection, &job.resource).await?;
     let details = Known::new(connection, &cluster, id, access)?.job().await?;
     let names = details.vertices.into_iter().map(|it| (it.id, it.name)).collect();
     Ok(Explained { report, names, at })

@@ -6,7 +6,7 @@ use super::answers::Console;
 use super::live::Page;
 use super::resource::{Reader, Subject};
 use super::seen::Seen;
-use crate::cli::deployment;
+use crate::cli::lookup;
 use crate::cli::operator::config::{self, InForce};
 use ::config::catalogue::Effect;
 use ::config::layers::{DEFAULT, Effective};
@@ -53,7 +53,7 @@ async fn of(
     reader: &Reader,
     Subject { object, connection, .. }: &Subject,
 ) -> anyhow::Result<Options> {
-    let present = deployment::serving(connection, object).await?;
+    let present = lookup::serving(connection, object).await?;
     let present = present.context("no colour has been created yet")?;
     let found = config::in_force(connection, &reader.operator_namespace, present).await?;
     Ok(shown(found))

@@ -18,7 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::answers::{Console, Parts, Refused, meant};
 use super::resource::within;
-use crate::cli::{deployment, job_manager, wait};
+use crate::cli::{job_manager, lookup, wait};
 use clients::flink::{Client, Deadlines};
 use console::row::Key;
 use door::{ANSWER_TIME_MAX, Door, IDLE_MAX, Mode};
@@ -66,9 +66,9 @@ async fn address(console: &Console, proxies: &Proxies, key: &Key) -> Result<Stri
     };
     let opened = async {
         let connection = reader.connection(&key.namespace);
-        let serving = deployment::serving(&connection, &object).await?;
+        let serving = lookup::serving(&connection, &object).await?;
         let serving = serving.context("no colour has been created yet")?;
-        let cluster = deployment::cluster_of(&connection, &serving).await?;
+        let cluster = lookup::cluster_of(&connection, &serving).await?;
         if cluster.job_manager_status() != Some("READY") {
             let (name, phase) = (cluster.name(), wait::phase(&cluster));
             bail!("the JobManager of `{name}` is not ready: it is {phase}. The overview says why");

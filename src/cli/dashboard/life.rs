@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::events::{self, Line};
 use crate::cli::history::{self, Entry};
+use crate::cli::lookup;
 use crate::cli::status;
 use api::state_snapshot::FlinkStateSnapshot;
 use clients::cluster::read::{self, Scope};
@@ -84,7 +85,7 @@ fn own(object: &Deployment) -> Vec<Moment> {
 
 async fn revisions(connection: &Connection, object: &Deployment) -> anyhow::Result<Vec<Moment>> {
     // Both colours share one history.
-    let Some(present) = deployment::serving(connection, object).await? else {
+    let Some(present) = lookup::serving(connection, object).await? else {
         return Ok(Vec::new());
     };
     let entries = history::entries(connection, &present).await?;
@@ -120,7 +121,7 @@ async fn snapshots(connection: &Connection, object: &Deployment) -> anyhow::Resu
     let scope = Scope::Namespace(&connection.namespace);
     let listed = read::list_values::<FlinkStateSnapshot>(&connection.client, scope, None).await;
     let all = read::or_none::<FlinkStateSnapshot, _>(&connection.client, listed).await?;
-    let mut jobs = deployment::with_colours(connection, object).await?;
+    let mut jobs = lookup::with_colours(connection, object).await?;
     jobs.retain(|it| !it.is_blue_green());
     let own = jobs.iter().flat_map(|job| status::facts::of_job(all.clone(), job));
     Ok(own.filter_map(|it| snapshot(&it)).collect())

@@ -21,7 +21,7 @@ use crate::cli::logs::MAIN_CONTAINER;
 use crate::cli::logs::level::{Filter, Level};
 use crate::cli::logs::reading::{Message, Readers, Wanted, is_pending};
 use crate::cli::printer::pieces;
-use crate::cli::{deployment, status, table, wait};
+use crate::cli::{lookup, status, table, wait};
 use clients::cluster::pods::{self, Role};
 use config::secret;
 use console::logs::{Backlog, Choice, Line, Nothing, Pods, WAITING_MAX};
@@ -140,8 +140,8 @@ async fn found(
     choice: &Choice,
     Subject { object, connection, .. }: &Subject,
 ) -> anyhow::Result<Found> {
-    let cluster = match deployment::serving(connection, object).await? {
-        Some(serving) => deployment::cluster_of(connection, &serving).await?,
+    let cluster = match lookup::serving(connection, object).await? {
+        Some(serving) => lookup::cluster_of(connection, &serving).await?,
         None => object.clone(),
     };
     let present = if cluster.is_blue_green() {

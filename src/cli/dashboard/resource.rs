@@ -17,7 +17,7 @@ use crate::cli::checkpoints::{self, Line};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
 use crate::cli::why::{self, Told, Weight};
-use crate::cli::{deployment, status, table};
+use crate::cli::{lookup, status, table};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -205,9 +205,9 @@ pub(super) async fn job_manager_of(
     if object.is_session() {
         bail!("a session cluster has no job of its own");
     }
-    let present = deployment::serving(connection, object).await?;
+    let present = lookup::serving(connection, object).await?;
     let present = present.context("no colour has been created yet")?;
-    let cluster = deployment::cluster_of(connection, &present).await?;
+    let cluster = lookup::cluster_of(connection, &present).await?;
     let status = cluster.job_manager_status().unwrap_or("not deployed");
     if !matches!(status, "READY" | "DEPLOYED_NOT_READY") {
         bail!("the JobManager is not running: it is {status}");
@@ -219,7 +219,7 @@ pub(super) async fn job_manager_of(
 pub(super) async fn session_jobs(
     Subject { object, connection, .. }: &Subject,
 ) -> anyhow::Result<Vec<Key>> {
-    let jobs = deployment::session_jobs_of(connection, object.name()).await?;
+    let jobs = lookup::session_jobs_of(connection, object.name()).await?;
     Ok(jobs.iter().map(|job| watch::row(Kind::SessionJob, job).0).collect())
 }
 

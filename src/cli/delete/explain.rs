@@ -15,7 +15,7 @@ use serde_with::skip_serializing_none;
 use crate::cli::args::{Global, Output};
 use crate::cli::connection::Connection;
 use crate::cli::printer::{Printer, ValueFormat};
-use crate::cli::{deployment, operator_config, table};
+use crate::cli::{lookup, operator_config, table};
 use api::{DEPLOYMENT_FINALIZER, GROUP, SESSION_JOB_FINALIZER, STATE_SNAPSHOT_FINALIZER};
 use clients::cluster;
 use clients::cluster::access::{Operation, may};
@@ -131,7 +131,7 @@ pub(super) async fn run(
     // Read as the user, and review the rights of the account that `--as` names.
     let own = Global { impersonate: None, impersonate_groups: Vec::new(), ..global.clone() };
     let (connection, asked_about) = (own.connect().await?, global.connect().await?);
-    let resource = deployment::fetch_of_any_kind(&connection, name).await?.0;
+    let resource = lookup::fetch_of_any_kind(&connection, name).await?.0;
     let operator = operator_config::load(operator_config, printer)?;
     let options = Options::from_environment(access, connection.rest_address.clone());
     let connector = Connector::new(&options, connection.config.as_ref())

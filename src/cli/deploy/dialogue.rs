@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::flags::{Flags, Mode, version_of_image};
 use crate::cli::connection::Connection;
-use crate::cli::deployment;
+use crate::cli::lookup;
 use crate::cli::printer::Printer;
 use api::version::FlinkVersion;
 use clients::cluster::read;
@@ -27,7 +27,7 @@ pub(super) async fn ask(
     // Prompts block, so requests to the cluster are made between them.
     let name = tokio::task::spawn_blocking(ask_name).await.context("while asking")?;
     let name = answered(name).await?;
-    if read::get_value(&connection.client, &deployment::id(connection, &name)).await?.is_some() {
+    if read::get_value(&connection.client, &lookup::id(connection, &name)).await?.is_some() {
         printer.warning(format_args!("`{name}` exists: your answers replace its fields"));
     }
     let namespace = connection.namespace.clone();

@@ -57,15 +57,6 @@ fn both_forms_of_the_reconciled_spec_are_read() {
 }
 
 #[test]
-fn a_name_may_say_its_kind() {
-    assert_eq!(meaning("orders"), (Meant::Either, "orders"));
-    assert_eq!(meaning("sessionjob/orders"), (Meant::SessionJob, "orders"));
-    assert_eq!(meaning("flinksessionjob.flink.apache.org/a"), (Meant::SessionJob, "a"));
-    assert_eq!(meaning("flinkdeployment.flink.apache.org/a"), (Meant::Deployment, "a"));
-    assert_eq!(meaning("pod/a"), (Meant::Either, "pod/a"));
-}
-
-#[test]
 fn a_session_job_is_no_session_cluster() {
     let job = Deployment(json!({
         "kind": "FlinkSessionJob",
@@ -79,17 +70,6 @@ fn a_session_job_is_no_session_cluster() {
     let cluster = Deployment(json!({"kind": "FlinkDeployment", "spec": {"deploymentName": "x"}}));
     assert!(cluster.is_session());
     assert_eq!(cluster.session_cluster(), None);
-}
-
-#[test]
-fn near_names_are_found() {
-    let names = ["orders-eu", "orders-us", "sessionjob/clicks", "wordcount"].map(str::to_owned);
-    assert_eq!(near("orders", &names), ["orders-eu", "orders-us"]);
-    assert_eq!(near("wordcoutn", &names), ["wordcount"]);
-    assert_eq!(near("click", &names), ["sessionjob/clicks"]);
-    assert_eq!(near("clcks", &names), ["sessionjob/clicks"]);
-    assert_eq!(near("unlike", &names), <[&str; 0]>::default());
-    assert_eq!(near("", &names), <[&str; 0]>::default());
 }
 
 #[test]

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 
 use super::rows::Row;
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::job_manager;
+use crate::cli::lookup;
 use clients::flink::access::{Access, Connector};
 
 /// Number of jobs that are asked about concurrently.
@@ -69,7 +70,7 @@ async fn saved_at(
     connector: &Connector,
     job: &Deployment,
 ) -> anyhow::Result<Option<Timestamp>> {
-    let cluster = deployment::cluster_of_row(connection, job).await?;
+    let cluster = lookup::cluster_of_row(connection, job).await?;
     let client = job_manager::client_of(connector, &cluster, job_manager::soon())?;
     let client = client.without_retries();
     let latest = client.latest_checkpoints(job.job_id().unwrap_or_default()).await?;

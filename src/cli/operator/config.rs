@@ -14,8 +14,9 @@ use crate::cli::args::{Global, Output, OutputFormat};
 use crate::cli::complete;
 use crate::cli::connection::Connection;
 use crate::cli::deploy::flags::flink_version;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
+use crate::cli::lookup;
 use crate::cli::operator_config::{self, Files};
 use crate::cli::operators;
 use crate::cli::printer::Printer;
@@ -160,7 +161,7 @@ async fn show(
     }
     let resource = match (name, &connection) {
         (Some(name), Some(connection)) => {
-            Some(resource(connection, deployment::fetch(connection, name).await?).await?)
+            Some(resource(connection, lookup::fetch(connection, name).await?).await?)
         }
         _ => None,
     };
@@ -312,7 +313,7 @@ async fn resource(connection: &Connection, found: Deployment) -> anyhow::Result<
     let Some(cluster) = found.session_cluster() else {
         return Ok(Resource { version: version(&found), layers, found, cluster: None });
     };
-    let cluster = deployment::fetch(connection, &format!("flinkdeployment/{cluster}")).await?;
+    let cluster = lookup::fetch(connection, &format!("flinkdeployment/{cluster}")).await?;
     layers.insert(0, Layer { name: cluster.shown_name(), config: cluster.flink_config() });
     Ok(Resource { version: version(&cluster), layers, found, cluster: Some(cluster) })
 }

@@ -11,8 +11,9 @@ use k8s_openapi::api::core::v1::Event;
 use serde_json::Value;
 
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::job_manager;
+use crate::cli::lookup;
 use clients::cluster::{self, events};
 use clients::flink::access::Access;
 use clients::flink::checkpoints::Checkpoints;
@@ -105,7 +106,7 @@ async fn observe_flink(
     access: Access,
 ) -> anyhow::Result<Option<OfJob>> {
     let Some(job_id) = present.job_id() else { return Ok(None) };
-    let cluster = deployment::cluster_of(connection, present).await?;
+    let cluster = lookup::cluster_of(connection, present).await?;
     if cluster.job_manager_status() != Some("READY") {
         return Ok(None);
     }

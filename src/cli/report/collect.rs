@@ -14,8 +14,9 @@ use tokio::time::Instant;
 use super::archive::Archive;
 use super::redact;
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::job_manager;
+use crate::cli::lookup;
 use api::state_snapshot::FlinkStateSnapshot;
 use clients::cluster::read::{self, Scope};
 use clients::cluster::{events, logs, pods};
@@ -63,7 +64,7 @@ impl Collecting<'_> {
         let kind = present.id().kind.to_lowercase();
         add_object(archive, &format!("objects/{kind}-{}.yaml", present.name()), &present.0)?;
         if let Some(parent) = present.blue_green_parent() {
-            let parent = deployment::fetch_blue_green(self.connection, parent);
+            let parent = lookup::fetch_blue_green(self.connection, parent);
             match self.timely(parent).await {
                 Ok(parent) => {
                     let name = format!("objects/flinkbluegreendeployment-{}.yaml", parent.name());
@@ -72,7 +73,7 @@ impl Collecting<'_> {
                 Err(error) => archive.leave_out(format!("the blue/green deployment: {error}")),
             }
         }
-        let cluster = self.timely(deployment::cluster_of(self.connection, present)).await;
+        let cluster = self.timely(lookup::cluster_of(self.connection, present)).await;
         let cluster = match cluster {
             Ok(cluster) => cluster,
             Err(error) => {

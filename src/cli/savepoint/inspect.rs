@@ -7,8 +7,9 @@ use serde_json::json;
 
 use crate::cli::args::{DetailFormat, Global, Output};
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
+use crate::cli::lookup;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cli::{complete, operator_config};
@@ -71,7 +72,7 @@ pub(super) async fn run(
         let of = match &job {
             Some(name) => {
                 let connection = global.connect().await?;
-                Some(deployment::fetch(&connection, name).await?)
+                Some(lookup::fetch(&connection, name).await?)
             }
             None => None,
         };
@@ -81,7 +82,7 @@ pub(super) async fn run(
         let (path, taken_of) = of_snapshot(&connection, &source).await?;
         let of = match job.or(taken_of) {
             // Snapshots remain after their job is deleted; then only the credentials of this machine are available.
-            Some(name) => deployment::fetch(&connection, &name).await.ok(),
+            Some(name) => lookup::fetch(&connection, &name).await.ok(),
             None => None,
         };
         if is_local(&path) {

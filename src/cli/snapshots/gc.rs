@@ -13,8 +13,8 @@ use super::dispose::delete;
 use super::inventory::{Inventory, inventories};
 use crate::cli::args::{DryRunMode, Global, ObjectFormat, Output, duration};
 use crate::cli::complete;
-use crate::cli::deployment;
 use crate::cli::gc;
+use crate::cli::lookup;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use api::reconciled::session_cluster_of;
@@ -80,7 +80,7 @@ pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> any
     };
     let (name, missing) = match &args.name {
         None => (None, None),
-        Some(given) => match deployment::fetch(&connection, given).await {
+        Some(given) => match lookup::fetch(&connection, given).await {
             Ok(job) => (Some(job.shown_name()), None),
             // The job may be deleted while its snapshots remain.
             Err(error) => (Some(given.clone()), Some(error)),

@@ -7,7 +7,8 @@ use serde_json::json;
 use super::inventory::{Snapshot, Source, collect, inventories};
 use crate::cli::args::{FlinkAccess, Global, Output, OutputFormat};
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
+use crate::cli::lookup;
 use crate::cli::printer::Printer;
 use crate::cli::table::{self, NONE};
 use crate::cli::{complete, job_manager};
@@ -48,7 +49,7 @@ pub(super) async fn run(args: ListArgs, global: &Global, printer: &Printer) -> a
     let ListArgs { name, all_namespaces, access, output: Output { output } } = args;
     let connection = global.connect().await?;
     let job = match &name {
-        Some(name) => Some(deployment::fetch(&connection, name).await?),
+        Some(name) => Some(lookup::fetch(&connection, name).await?),
         None => None,
     };
     let scope = connection.scope(all_namespaces);
@@ -111,7 +112,7 @@ async fn last_checkpoint(
     access: Access,
 ) -> anyhow::Result<Option<Snapshot>> {
     let (Some("RUNNING"), Some(job_id)) = (job.job_state(), job.job_id()) else { return Ok(None) };
-    let cluster = deployment::cluster_of(connection, job).await?;
+    let cluster = lookup::cluster_of(connection, job).await?;
     let client = job_manager::client(connection, &cluster, access, Deadlines::default())?;
     let checkpoints = client.without_retries().current_checkpoints(job_id).await?;
     let Checkpoints::Statistics(statistics) = checkpoints else {

@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use serde_json::Value;
 
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::job_manager;
+use crate::cli::lookup;
 use ::autoscaler::advice;
 use api::state_snapshot::FlinkStateSnapshot;
 use clients::cluster::read::{self, Scope};
@@ -74,8 +75,8 @@ pub(super) async fn observe(
     access: Access,
 ) -> anyhow::Result<Facts> {
     // Reads that need only the name do not wait for the deployment.
-    let by_name = by_name(connection, deployment::plain(name));
-    let (deployment, by_name) = tokio::join!(deployment::fetch(connection, name), by_name);
+    let by_name = by_name(connection, lookup::plain(name));
+    let (deployment, by_name) = tokio::join!(lookup::fetch(connection, name), by_name);
     complete(connection, deployment?, by_name, access).await
 }
 
@@ -142,7 +143,7 @@ async fn around_cluster(
     access: Access,
 ) -> anyhow::Result<Around> {
     let session_jobs = if deployment.is_session() {
-        deployment::session_jobs_of(connection, deployment.name()).await.unwrap_or_default()
+        lookup::session_jobs_of(connection, deployment.name()).await.unwrap_or_default()
     } else {
         Vec::new()
     };
@@ -161,7 +162,7 @@ async fn around_session_job(
     job: &Deployment,
     access: Access,
 ) -> anyhow::Result<Around> {
-    let cluster = deployment::cluster_of(connection, job).await.map_err(|error| error.to_string());
+    let cluster = lookup::cluster_of(connection, job).await.map_err(|error| error.to_string());
     let flink = match &cluster {
         Ok(cluster) if cluster.job_manager_status() == Some("READY") => {
             Some(observe_flink(connection, cluster, job.job_id(), access).await?)

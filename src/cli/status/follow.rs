@@ -13,8 +13,9 @@ use jiff::Timestamp;
 use super::{Columns, Layout, Listing, list_table, view};
 use crate::cli::connection::Connection;
 use crate::cli::contact::Contact;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::failure::Failure;
+use crate::cli::lookup;
 use crate::cli::printer::{DIM, Drawn, Printer, YELLOW, styled};
 use crate::cli::{table, wait};
 use api::blue_green::FlinkBlueGreenDeployment;
@@ -81,7 +82,7 @@ async fn one_by_lines(
     name: &str,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let id = deployment::fetch_itself(connection, name).await?.id();
+    let id = lookup::fetch_itself(connection, name).await?.id();
     let mut watch = Box::pin(read::watch_value(&connection.client, &id));
     let mut last = String::new();
     let mut contact = Contact::default();
@@ -103,7 +104,7 @@ async fn one_by_lines(
         match seen {
             Ok(Some(value)) => print_change(&Deployment(value), false, &mut last, printer)?,
             Ok(None) if last.is_empty() => {
-                return Err(deployment::not_found(connection, name).await.into());
+                return Err(lookup::not_found(connection, name).await.into());
             }
             Ok(None) => {
                 printer.line(format_args!("{name}: gone"))?;

@@ -11,8 +11,9 @@ use serde::Serialize;
 use super::Wanted;
 use super::vertices::{Known, Reading, total};
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
 use crate::cli::list;
+use crate::cli::lookup;
 use clients::cluster::read::Scope;
 use clients::flink;
 use clients::flink::access::Access;
@@ -152,7 +153,7 @@ impl Sampler {
         } else {
             let mut seen = BTreeSet::new();
             for name in names {
-                let found = deployment::fetch(&self.connection, name).await?;
+                let found = lookup::fetch(&self.connection, name).await?;
                 if found.is_session() {
                     return Err(crate::cli::failure::Failure::new(format!(
                         "`{name}` is a session cluster: it has no job of its own"
@@ -209,7 +210,7 @@ async fn meet(
     job: &Deployment,
     job_id: &str,
 ) -> anyhow::Result<Known> {
-    let cluster = deployment::cluster_of_row(connection, job).await?;
+    let cluster = lookup::cluster_of_row(connection, job).await?;
     Known::new(connection, &cluster, job_id, access)
 }
 

@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use super::verdict::{Facts, LastWords, Rest};
 use crate::cli::connection::Connection;
-use crate::cli::deployment::{self, Deployment};
+use crate::cli::deployment::Deployment;
+use crate::cli::lookup;
 use crate::cli::{job_manager, operators};
 use api::deployment::FlinkDeployment;
 use clients::cluster::apply::ObjectId;
@@ -33,10 +34,10 @@ pub(super) async fn observe(
     name: &str,
     access: Access,
 ) -> anyhow::Result<(Facts, Vec<String>)> {
-    let parent = deployment::find_blue_green(connection, name).await?;
+    let parent = lookup::find_blue_green(connection, name).await?;
     let resource = match &parent {
         Some(parent) => awaited(connection, parent).await?,
-        None => deployment::fetch(connection, name).await?,
+        None => lookup::fetch(connection, name).await?,
     };
     let mut unread = Vec::new();
     let (client, namespace) = (&connection.client, resource.namespace());
@@ -110,7 +111,7 @@ pub(super) async fn observe(
 
 /// Returns the colour to diagnose: the starting one in a transition, else the active one.
 async fn awaited(connection: &Connection, parent: &Deployment) -> anyhow::Result<Deployment> {
-    let colours = deployment::colours(connection, parent).await?;
+    let colours = lookup::colours(connection, parent).await?;
     let is_switching = parent.lifecycle().is_some_and(|it| it.starts_with("TRANSITIONING"));
     let awaited =
         if is_switching { colours.into_iter().last() } else { colours.into_iter().next() };
