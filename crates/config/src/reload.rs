@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_stands_by_has_begun_with_little() {
+    fn a_standby_waits_for_a_restart_only_for_what_it_has_read() {
         let start = config(
             "kubernetes.operator.reconcile.parallelism: 10\n\
              kubernetes.operator.health.probe.port: 8085\n",

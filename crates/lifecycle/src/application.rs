@@ -161,7 +161,7 @@ impl DeploymentPass<'_> {
 
 impl Lifecycle for FlinkDeployment {
     fn enter_deletion(pass: &mut DeploymentPass<'_>, begins: bool) -> Result<(), Halt> {
-        if begins { pass.put_on_record_how_it_was_started() } else { Ok(()) }
+        if begins { pass.record_started_config() } else { Ok(()) }
     }
 
     fn delete(pass: &mut DeploymentPass<'_>) -> End {

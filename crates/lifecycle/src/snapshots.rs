@@ -88,7 +88,11 @@ impl<K: Kind> Pass<'_, K> {
             .into_iter()
             .any(|kind| legacy::pending(self.status.job(), kind).is_some());
         let check = config.get(&options::OBSERVER_PROGRESS_CHECK_INTERVAL)?;
-        let heeded = self.heed_nodes(config, (&wanted, &last, &known), is_asking || is_pending)?;
+        let heeded = self.snapshot_for_node_notices(
+            config,
+            (&wanted, &last, &known),
+            is_asking || is_pending,
+        )?;
         Ok([next, is_pending.then_some(check), heeded].into_iter().flatten().min())
     }
 
@@ -478,7 +482,7 @@ pub fn are_held(references: &Fact<BTreeMap<String, Vec<String>>>) -> bool {
 }
 
 /// Reverts that nonces were used up whose snapshots were `refused`, so that they are tried again.
-pub fn keep_unasked<S: StoredSpec>(
+pub fn restore_refused_nonces<S: StoredSpec>(
     end: &mut ReconciliationStatus,
     before: &ReconciliationStatus,
     refused: &[SnapshotKind],
@@ -503,7 +507,7 @@ pub fn keep_unasked<S: StoredSpec>(
 }
 
 /// Restores the entries of the history that could not be disposed of.
-pub fn keep_undisposed(job: &mut JobStatus, before: &JobStatus, undisposed: &[String]) {
+pub fn restore_undisposed_entries(job: &mut JobStatus, before: &JobStatus, undisposed: &[String]) {
     let entries = before.savepoint_info.iter().flat_map(|info| &info.savepoint_history);
     let mut kept: Vec<_> = entries
         .filter(|entry| entry.location.as_ref().is_some_and(|path| undisposed.contains(path)))

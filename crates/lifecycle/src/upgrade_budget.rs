@@ -307,7 +307,7 @@ impl UpgradeBudget {
     }
 
     /// Resumes the upgrades on request of a person. Returns the upgrades that should ask now.
-    pub fn go_on(&mut self, limits: &Limits, now: Timestamp) -> Vec<Of> {
+    pub fn resume(&mut self, limits: &Limits, now: Timestamp) -> Vec<Of> {
         self.is_paused = false;
         self.failures = 0;
         let namespaces: Vec<String> = self.waiting.keys().cloned().collect();

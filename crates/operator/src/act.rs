@@ -140,17 +140,17 @@ impl Error {
                 false
             }
         };
-        is_told && (!self.is_transient() || self.names_a_way_out())
+        is_told && (!self.is_transient() || self.needs_a_person())
     }
 
     /// Usually transient; if it persists, the message says what to do, and a person has to see it.
-    fn names_a_way_out(&self) -> bool {
+    fn needs_a_person(&self) -> bool {
         matches!(self, Self::ZooKeeper(zookeeper::Error::InUse { .. }))
     }
 
     /// Returns `true` if something may yet be done as it was tried, such as with a webhook that answers again. The
     /// status shows that only if it lasts.
-    pub(super) fn is_told_late(&self) -> bool {
+    pub(super) fn is_reported_late(&self) -> bool {
         match self {
             Self::ZooKeeper(error) => error.is_transient(),
             // A webhook that fails, or an API server that is overloaded.
@@ -509,12 +509,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_zookeeper_does_not_let_happen_is_told_at_once_or_where_it_lasts() {
+    fn a_refusal_by_zookeeper_is_reported_at_once_and_an_outage_once_it_lasts() {
         let in_use = Error::from(zookeeper::Error::InUse { path: "/flink/orders".to_owned() });
         assert!(in_use.is_transient() && in_use.is_refusal(), "its text says what to do");
         let (quorum, problem) = ("zk:2181".to_owned(), "refused".to_owned());
         let away = Error::from(zookeeper::Error::Unreachable { quorum, problem });
-        assert!(away.is_transient() && !away.is_refusal() && away.is_told_late());
-        assert!(!Error::StatusTaken.is_told_late());
+        assert!(away.is_transient() && !away.is_refusal() && away.is_reported_late());
+        assert!(!Error::StatusTaken.is_reported_late());
     }
 }

@@ -71,7 +71,7 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
     let (seen_by, scope) = (Arc::clone(&context), namespace.clone());
     let compared_by = Arc::clone(&context);
     let seen = watching::watch(api, config, context.etcd_restores.follow())
-        .modify(drop_what_nobody_reads)
+        .modify(drop_unread_fields)
         // Before the store has the event: afterwards it no longer knows the previous version.
         .inspect_ok(move |event| note_rewind(event, &compared_by));
     let (mut unlisted, listed) = (Unlisted::new(), store.clone());
@@ -91,7 +91,7 @@ async fn run<K: Operated>(feed: Feed<K>, settings: Settings) {
             }
         })
         .applied_objects()
-        .predicate_filter(what_wakes, PredicateConfig::default());
+        .predicate_filter(wake_hash, PredicateConfig::default());
     let failures = Arc::new(Failures::of(store.clone()));
     let (stop, seen) = (cancellation.stop.clone(), store.clone());
     // A controller waits for its first list before anything else, which never comes if it may not list. It has not
@@ -191,7 +191,7 @@ pub(super) async fn probe<K: Operated>(
 }
 
 /// Returns a hash of what wakes the resource when it changes. The status is left out, because the operator writes it.
-fn what_wakes<K: Operated>(resource: &Guarded<K>) -> Option<u64> {
+fn wake_hash<K: Operated>(resource: &Guarded<K>) -> Option<u64> {
     let generation = predicates::generation(resource)?;
     let finalizers = predicates::finalizers(resource).unwrap_or_default();
     let labels = predicates::labels(resource).unwrap_or_default();
@@ -283,7 +283,7 @@ fn note_rewind<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
     }
 }
 
-fn drop_what_nobody_reads<K: Operated>(resource: &mut Guarded<K>) {
+fn drop_unread_fields<K: Operated>(resource: &mut Guarded<K>) {
     let metadata = resource.meta_mut();
     metadata.managed_fields = None;
     if let Some(annotations) = &mut metadata.annotations {

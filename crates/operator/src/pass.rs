@@ -89,10 +89,10 @@ pub(super) async fn reconcile<K: Operated>(
     context: Arc<Context>,
 ) -> Result<Again, Error> {
     let span = about::span(&K::kind(&()), resource.meta());
-    looked_after(resource, context).instrument(span).await
+    run_pass(resource, context).instrument(span).await
 }
 
-async fn looked_after<K: Operated>(
+async fn run_pass<K: Operated>(
     resource: Arc<Guarded<K>>,
     context: Arc<Context>,
 ) -> Result<Again, Error> {
@@ -131,8 +131,8 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
             let (uid, generation) = (newest.uid().unwrap_or_default(), newest.meta().generation);
             let outcome = K::pass(newest, context).await;
             if let (Err(Error::Act(error)), Ok(known)) = (&outcome, &resource.0) {
-                let has_lasted =
-                    error.is_told_late() && context.transient_failures.note(&uid, Instant::now());
+                let has_lasted = error.is_reported_late()
+                    && context.transient_failures.note(&uid, Instant::now());
                 let is_told = error.is_refusal() || has_lasted;
                 if is_told {
                     context.note_stop(&uid, generation, tell(error));

@@ -34,7 +34,7 @@ use lifecycle::plan::{Plan, PlanOf, Step};
 use lifecycle::reads;
 use lifecycle::reconcile::decide;
 use lifecycle::resource::{JobResource, StatusOfJob as _};
-use lifecycle::snapshots::{are_held, keep_unasked, keep_undisposed};
+use lifecycle::snapshots::{are_held, restore_refused_nonces, restore_undisposed_entries};
 use lifecycle::transitions::etcd_restore::{self, Record};
 use lifecycle::world::{Fact, Facts, Fresh, Job, Question, World};
 
@@ -139,8 +139,8 @@ pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Ag
     };
     context.note_notices(&act.uid, &notices, Timestamp::now());
     taken.note_unfinished::<K>(&mut end);
-    keep_undisposed(end.job_mut(), status.job(), &taken.snapshots.undisposed);
-    keep_unasked::<K::Spec>(
+    restore_undisposed_entries(end.job_mut(), status.job(), &taken.snapshots.undisposed);
+    restore_refused_nonces::<K::Spec>(
         end.reconciliation_mut(),
         status.reconciliation(),
         &taken.snapshots.refused,

@@ -136,7 +136,7 @@ impl Upgrades {
             if !is_first && before.as_ref() != Some(by) {
                 tracing::info!(namespace = of.namespace, name = of.name, "upgrades continue");
                 self.change(context, |budget, limits, now| {
-                    let mut next = budget.go_on(limits, now);
+                    let mut next = budget.resume(limits, now);
                     // The resource with the annotation is woken as well, to see whether it took effect.
                     next.push(of);
                     next

@@ -23,7 +23,7 @@ pub(super) async fn ask(
     printer: &Printer,
 ) -> anyhow::Result<Option<Value>> {
     printer.note(format_args!("A new Flink job in namespace `{}`:", connection.namespace));
-    leave_the_terminal_in_order();
+    show_cursor_on_interrupt();
     // Prompts block, so requests to the cluster are made between them.
     let name = tokio::task::spawn_blocking(ask_name).await.context("while asking")?;
     let name = answered(name).await?;
@@ -49,7 +49,7 @@ pub(super) async fn ask(
 }
 
 /// Ends the program on Ctrl-C as by default, but first shows the cursor that a list hides.
-fn leave_the_terminal_in_order() {
+fn show_cursor_on_interrupt() {
     tokio::spawn(async {
         if tokio::signal::ctrl_c().await.is_ok() {
             // If the terminal is gone, there is no cursor to show.

@@ -181,7 +181,7 @@ async fn what_is_stored_and_not_understood_is_named() {
 }
 
 #[tokio::test]
-async fn status_tells_of_rules_that_have_a_say() {
+async fn status_names_custom_evaluators() {
     let cluster = FakeCluster::new();
     let mut resource = orders();
     let key = "job.autoscaler.metrics.custom-evaluators";

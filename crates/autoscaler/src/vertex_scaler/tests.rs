@@ -255,7 +255,7 @@ fn without_rates_there_is_no_decision() {
 }
 
 #[test]
-fn a_target_utilization_of_nothing_takes_all_there_is() {
+fn a_target_utilization_of_zero_scales_to_the_maximum() {
     example(4, 100.0, 100.0, "0").gives(200, true);
 }
 

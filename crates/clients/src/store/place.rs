@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_says_what_would_be() {
+    fn an_invalid_place_says_what_is_missing() {
         assert_eq!(Place::parse("memory"), Ok(Place::Memory));
         assert_eq!(Place::parse("sqlite:"), Err(InvalidPlace::NoFile));
         assert_eq!(Place::parse("sqlite://"), Err(InvalidPlace::NoFile));

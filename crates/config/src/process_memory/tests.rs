@@ -32,7 +32,7 @@ fn parts_add_up_to_the_process() {
 }
 
 #[test]
-fn the_heap_size_of_old_is_the_process() {
+fn the_legacy_heap_size_is_the_process_memory() {
     let size = |entries: &[(&str, &str)]| job_manager(&config(entries)).unwrap().to_string();
     assert_eq!(size(&[("jobmanager.heap.size", "1g")]), "1 gb");
     assert_eq!(size(&[("jobmanager.heap.mb", "768")]), "768 mb");

@@ -23,7 +23,7 @@ use config::option::DeletionPropagation;
 use config::options;
 
 /// Outcome of a deletion that waits for too long.
-const GOES_ALL_THE_SAME: &str =
+const DELETED_ANYWAY: &str =
     "the resource is deleted anyway, and Kubernetes continues to remove what is left";
 /// Remedy for a Deployment or pods that Kubernetes does not remove.
 const LOOK_AT_PODS: &str = "check why its pods do not end: if their node is lost, remove them \
@@ -45,7 +45,7 @@ impl DeploymentPass<'_> {
             return Ok(self.rest("deleted: its Deployment belongs to another resource", None));
         }
         if is_under_way {
-            if let Some(plan) = self.end_unheard_jobs()? {
+            if let Some(plan) = self.await_stopped_job_manager()? {
                 return Ok(plan);
             }
             self.delete_cluster(job_manager.is_stopped.then_some(job_manager.uid))?;
@@ -79,7 +79,7 @@ impl DeploymentPass<'_> {
 
     /// Waits for the JobManager of a session cluster that was stopped so that its jobs can continue from their HA
     /// metadata. The rest of the cluster waits for it, for as long as anything is waited for.
-    fn end_unheard_jobs(&mut self) -> Maybe {
+    fn await_stopped_job_manager(&mut self) -> Maybe {
         if !self.is_session() {
             return Ok(None);
         }
@@ -102,8 +102,7 @@ impl DeploymentPass<'_> {
         if self.world.now >= at {
             return None;
         }
-        let blocker =
-            Blocker::new(reason, because).until(at, GOES_ALL_THE_SAME).remedy(LOOK_AT_PODS);
+        let blocker = Blocker::new(reason, because).until(at, DELETED_ANYWAY).remedy(LOOK_AT_PODS);
         let pause = self.going();
         Some(self.await_blocker(blocker, at, because, pause))
     }

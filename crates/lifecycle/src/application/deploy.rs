@@ -524,7 +524,7 @@ impl DeploymentPass<'_> {
             }
         }
         self.steps.push(Step::Own(ClusterStep::CreateCluster(Box::new(objects))));
-        self.lose_job_from_sight();
+        self.set_job_unknown();
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         self.forget_former_cluster();
         started_with::note(&mut self.status.cluster_info, &config);

@@ -85,7 +85,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Reports why a requested hot upgrade is not hot.
-    pub(crate) fn tell_if_cold(&mut self, is_last_state: bool) -> Result<(), Halt> {
+    pub(crate) fn report_cold_upgrade(&mut self, is_last_state: bool) -> Result<(), Halt> {
         let config = self.deploy_config(&self.spec, self.generation)?;
         let otherwise = (!is_last_state && self.is_hot(&config)?).then_some(NOT_BY_LAST_STATE);
         if let Some(reason) = self.own.cold_because.take().or(otherwise) {
@@ -145,7 +145,7 @@ impl DeploymentPass<'_> {
              it, so the next start would not restore it. Nothing is stopped"
         );
         let refusal = Halt::problem(Problem::upgrade("UpgradeFailed", message));
-        self.maintain_as_it_is(last, refusal).map(Some)
+        self.refuse_and_maintain(last, refusal).map(Some)
     }
 
     /// Returns the number of the checkpoint that the job has completed since pods stand by, or what is waited for.

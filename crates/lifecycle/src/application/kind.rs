@@ -303,7 +303,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Records that the job's state is unknown; a session cluster has no job.
-    pub(crate) fn lose_job_from_sight(&mut self) {
+    pub(crate) fn set_job_unknown(&mut self) {
         if !self.is_session() {
             self.set_job_state(JobStatusState::Reconciling);
         }

@@ -27,7 +27,7 @@ const MEND: &str =
 
 impl DeploymentPass<'_> {
     /// Refuses to stop a running job for a spec whose objects cannot be rendered.
-    pub(crate) fn refuse_what_cannot_be_made(&self) -> Result<(), Halt> {
+    pub(crate) fn refuse_unrenderable_spec(&self) -> Result<(), Halt> {
         if self.desired_state() == JobState::Running {
             self.refuse_metadata_out_of_reach(&self.spec, self.generation)?;
             self.refuse_nodes_out_of_reach()?;
@@ -39,7 +39,7 @@ impl DeploymentPass<'_> {
 
     /// Refuses to stop a running job for objects that the API server would refuse. This is checked last, because each
     /// object costs a request.
-    pub(crate) fn refuse_what_is_refused(&self) -> Result<(), Halt> {
+    pub(crate) fn refuse_rejected_objects(&self) -> Result<(), Halt> {
         if self.desired_state() != JobState::Running || self.preflight_level()? == Level::None {
             return Ok(());
         }
@@ -163,7 +163,7 @@ impl DeploymentPass<'_> {
             if is_mended { self.spec.clone().into_owned() } else { self.deployed_spec(last) };
         let objects = self.render_deployed(&spec)?;
         // A start that is only now found to have happened left no record of it.
-        self.put_on_record_how_it_was_started()?;
+        self.record_started_config()?;
         self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
         Ok((!was_refused).then(|| self.go_on("the JobManager was already created", SOON)))
     }

@@ -237,7 +237,7 @@ impl DeploymentPass<'_> {
             }
         };
         if may_have_changed {
-            self.lose_job_from_sight();
+            self.set_job_unknown();
         }
     }
 

@@ -35,7 +35,7 @@ pub const PREFLIGHT_FAILED: &str = "PreflightFailed";
 /// How long a pod may wait for room next to the running pods. There is more room once those end.
 const ROOM_PATIENCE: SignedDuration = SignedDuration::from_secs(15);
 /// How a scheduler reports a lack of room, for all its nodes together.
-const WANT_OF_ROOM: [&str; 5] =
+const LACK_OF_ROOM: [&str; 5] =
     ["Insufficient ", "Too many pods", "max volume count", "free ports", "Multi-Attach"];
 
 /// What follows from the state of the pods.
@@ -68,7 +68,7 @@ pub fn judge(
     }
     if let Some(problem) = refusal {
         let PodProblem { reason, message } = problem;
-        return if is_beside_the_spec(problem) {
+        return if is_unrelated_to_spec(problem) {
             Verdict::Untried(message.clone())
         } else {
             Verdict::Refuse(format!("{reason}: {message}"))
@@ -85,7 +85,7 @@ pub fn judge(
             PreflightState::Passed | PreflightState::Over => {}
             // If pods could stand by but the running ones are in the way, the spec is tried without them.
             PreflightState::Troubled(problem)
-                if is_beside_the_spec(problem)
+                if is_unrelated_to_spec(problem)
                     || wanted.is_standby() && problem.reason == UNSCHEDULABLE =>
             {
                 if age >= ROOM_PATIENCE {
@@ -111,9 +111,9 @@ pub fn judge(
 }
 
 /// Returns true if the trial is held up by something other than the spec.
-fn is_beside_the_spec(PodProblem { reason, message }: &PodProblem) -> bool {
+fn is_unrelated_to_spec(PodProblem { reason, message }: &PodProblem) -> bool {
     let is_of_place = reason == UNSCHEDULABLE || reason == "FailedMount";
-    reason == UNTRIABLE || is_of_place && WANT_OF_ROOM.iter().any(|it| message.contains(it))
+    reason == UNTRIABLE || is_of_place && LACK_OF_ROOM.iter().any(|it| message.contains(it))
 }
 
 /// Returns true if the changes affect what a pod starts from. Parallelism, arguments and a mere restart are nothing
@@ -235,7 +235,7 @@ impl DeploymentPass<'_> {
             Err(reason) => {
                 // No watch reports that it passes.
                 self.wake_within(PROBLEM_INTERVAL_MAX);
-                self.maintain_as_it_is(last, Halt::problem(not_passed(&reason))).map(Some)
+                self.refuse_and_maintain(last, Halt::problem(not_passed(&reason))).map(Some)
             }
         }
     }

@@ -48,15 +48,15 @@ impl DeploymentPass<'_> {
 
     /// Replaces the running spec by the desired one.
     pub(crate) fn replace_session(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
-        if let Err(halt) = self.refuse_what_cannot_be_made() {
-            return self.maintain_as_it_is(last, halt);
+        if let Err(halt) = self.refuse_unrenderable_spec() {
+            return self.refuse_and_maintain(last, halt);
         }
         if let Err(halt) = self.refuse_moved_jobs(last) {
-            return self.maintain_as_it_is(last, halt);
+            return self.refuse_and_maintain(last, halt);
         }
-        if let Err(halt) = self.refuse_what_is_refused() {
+        if let Err(halt) = self.refuse_rejected_objects() {
             self.wake_within(PROBLEM_INTERVAL_MAX);
-            return self.maintain_as_it_is(last, halt);
+            return self.refuse_and_maintain(last, halt);
         }
         if let Some(plan) = self.admit_upgrade(last, false)? {
             return Ok(plan);
@@ -64,7 +64,7 @@ impl DeploymentPass<'_> {
         match self.await_jobs(last) {
             Ok(None) => {}
             Ok(Some(plan)) => return Ok(plan),
-            Err(halt) => return self.maintain_as_it_is(last, halt),
+            Err(halt) => return self.refuse_and_maintain(last, halt),
         }
         self.announce(diff);
         self.announce_stop();

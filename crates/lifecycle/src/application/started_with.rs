@@ -81,7 +81,7 @@ impl DeploymentPass<'_> {
 
     /// Records what an earlier version of the operator, or another one, has started, before its JobManager is deleted
     /// and the ConfigMap with it.
-    pub(crate) fn put_on_record_how_it_was_started(&mut self) -> Result<(), Halt> {
+    pub(crate) fn record_started_config(&mut self) -> Result<(), Halt> {
         if on_record(&self.status.cluster_info).is_none()
             && let Ok(config) = self.started_with()?
         {

@@ -39,28 +39,28 @@ use state::restore_point::RestorePoint;
 
 impl DeploymentPass<'_> {
     pub(crate) fn stop(&mut self, last: &ReconciledSpec, diff: &SpecDiff) -> End {
-        if let Err(halt) = self.refuse_what_cannot_be_made() {
-            return self.maintain_as_it_is(last, halt);
+        if let Err(halt) = self.refuse_unrenderable_spec() {
+            return self.refuse_and_maintain(last, halt);
         }
         let decision = self.ask_table(self.stop_facts(last)?)?;
         let stops = !matches!(decision, StopDecision::Wait(..) | StopDecision::Refuse(_));
-        if stops && let Err(halt) = self.refuse_what_is_refused() {
+        if stops && let Err(halt) = self.refuse_rejected_objects() {
             // No watch reports that it is accepted.
             self.wake_within(PROBLEM_INTERVAL_MAX);
-            return self.maintain_as_it_is(last, halt);
+            return self.refuse_and_maintain(last, halt);
         }
         if decision.ends_what_runs() {
             let is_last_state = decision == StopDecision::LastState;
             if let Some(plan) = self.admit_upgrade(last, is_last_state)? {
                 return Ok(plan);
             }
-            self.tell_if_cold(is_last_state)?;
+            self.report_cold_upgrade(is_last_state)?;
         }
         match decision {
             StopDecision::Wait(_, reason) if reason == MOVED => {
                 // It ends only by someone's decision.
                 let moved = Halt::problem(Problem::upgrade("UpgradeFailed", reason));
-                self.maintain_as_it_is(last, moved)
+                self.refuse_and_maintain(last, moved)
             }
             StopDecision::Wait(on, reason) => {
                 self.meanwhile(last, on, format!("the change waits: {reason}"))
@@ -143,7 +143,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Reports a refused change, and maintains what runs meanwhile.
-    pub(crate) fn maintain_as_it_is(&mut self, last: &ReconciledSpec, refusal: Halt) -> End {
+    pub(crate) fn refuse_and_maintain(&mut self, last: &ReconciledSpec, refusal: Halt) -> End {
         let Halt::Problem(problem) = refusal else { return Err(refusal) };
         let because = problem.message.clone();
         self.problem = Some(*problem);
@@ -202,7 +202,7 @@ impl DeploymentPass<'_> {
                 Ok(decision) => {
                     let decision = self.unless_switched_off(decision)?;
                     let decision = self.unless_vanished(decision, &facts);
-                    let decision = self.unless_start_is_in_doubt(decision)?;
+                    let decision = self.refuse_doubtful_path(decision)?;
                     return self.with_last_checkpoint(self.unless_run_again(decision)?);
                 }
                 Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),
@@ -490,12 +490,12 @@ impl DeploymentPass<'_> {
         diff: &SpecDiff,
     ) -> End {
         let path = self.named_for_redeploy()?;
-        self.refuse_what_cannot_be_made()?;
+        self.refuse_unrenderable_spec()?;
         let left = match self.left_behind(last)? {
             ControlFlow::Continue(left) => left,
             ControlFlow::Break(plan) => return Ok(plan),
         };
-        self.refuse_what_is_refused()?;
+        self.refuse_rejected_objects()?;
         if let Some(plan) = self.preflight_of_wanted(last, false)? {
             return Ok(plan);
         }

@@ -19,7 +19,7 @@ use config::options::node_notice::{self as options, NoticeSnapshot};
 impl<K: Kind> Pass<'_, K> {
     /// Requests a snapshot if a node is about to go and the job's options require one; returns when to look again.
     /// Nodes are not read before that, and if they cannot be read nothing changes.
-    pub(crate) fn heed_nodes(
+    pub(crate) fn snapshot_for_node_notices(
         &mut self,
         config: &FlinkConfig,
         (wanted, last, known): (&JobSpec, &JobSpec, &[KnownSnapshot]),

@@ -423,7 +423,7 @@ impl DeploymentPass<'_> {
 
     pub(crate) fn note_rollback_made(&mut self, stable: &FlinkDeploymentSpec) {
         self.forget_former_cluster();
-        self.lose_job_from_sight();
+        self.set_job_unknown();
         self.store_rolled_back(stable);
     }
 
@@ -431,7 +431,7 @@ impl DeploymentPass<'_> {
     fn adopt_rollback(&mut self, stable: &FlinkDeploymentSpec) -> End {
         let objects = self.render_deployed(stable)?;
         self.note_rollback_made(stable);
-        self.put_on_record_how_it_was_started()?;
+        self.record_started_config()?;
         self.steps.push(Step::Own(ClusterStep::FinishCluster(Box::new(objects))));
         Ok(self.go_on("the JobManager was already created", SOON))
     }

@@ -129,7 +129,7 @@ impl<K: Kind> Pass<'_, K> {
     /// cancelled, the checkpoint stays.
     fn refuse_own_passing_checkpoint(&self, path: &str) -> Result<(), Halt> {
         let Some(id) = job::id(self.status.job()) else { return Ok(()) };
-        let is_own = is_checkpoint_of(path, &id) || is_checkpoint_of_nobody(path);
+        let is_own = is_checkpoint_of(path, &id) || is_checkpoint_without_job(path);
         if !is_own || !K::may_be_cancelled(self, &id)? {
             return Ok(());
         }
@@ -298,7 +298,7 @@ pub(crate) fn may_be_cancelled(
 
 /// Returns true if the path is that of a checkpoint and does not show its job: `execution.checkpointing.create-subdir`
 /// may be off.
-fn is_checkpoint_of_nobody(path: &str) -> bool {
+fn is_checkpoint_without_job(path: &str) -> bool {
     let is_id = |part: &str| part.len() == 32 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_checkpoint(path) && !path.split('/').any(is_id)
 }

@@ -43,7 +43,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Returns a decision that does not use that path, or a refusal.
-    pub(crate) fn unless_start_is_in_doubt(
+    pub(crate) fn refuse_doubtful_path(
         &self,
         decision: StopDecision,
     ) -> Result<StopDecision, Halt> {

@@ -193,7 +193,7 @@ fn one_that_does_not_start_in_time_has_failed() {
     fleet.now += LIMITS.patience;
     assert_eq!(fleet.ask("b"), Turn::Paused);
     let (limits, now) = (fleet.limits, fleet.now);
-    let _woken = fleet.budget.go_on(&limits, now);
+    let _woken = fleet.budget.resume(&limits, now);
     fleet.see("a", Failed);
     assert_eq!(fleet.ask("b"), Turn::Taken, "it has failed once");
 }
@@ -459,7 +459,7 @@ fn a_success_of_before_does_not_let_the_rest_go_on() {
     fleet.see("good", Stable);
     assert_eq!(fleet.ask("a"), Turn::Paused);
     let (limits, now) = (fleet.limits, fleet.now);
-    assert_eq!(named(fleet.budget.go_on(&limits, now)), ["a"]);
+    assert_eq!(named(fleet.budget.resume(&limits, now)), ["a"]);
     assert_eq!(fleet.ask("a"), Turn::Taken, "a person does");
 }
 

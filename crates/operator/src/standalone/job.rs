@@ -259,7 +259,7 @@ impl Book {
         let reading = heavy::run(move || state::read_damaged(&data, &damaged)).await;
         let stored = reading
             .map_err(Trouble::Quiet)?
-            .map_err(|unreadable| Trouble::Lasting(self.how_to_mend(&unreadable, shared)))?;
+            .map_err(|unreadable| Trouble::Lasting(self.repair_message(&unreadable, shared)))?;
         for state::SetAside { key, kept_as, reason } in &stored.set_aside {
             let (cluster, job) = (&self.cluster, &self.job_id);
             tracing::warn!(
@@ -301,7 +301,7 @@ impl Book {
         Ok(Some(stored))
     }
 
-    fn how_to_mend(&self, unreadable: &state::Unreadable, shared: &Shared) -> String {
+    fn repair_message(&self, unreadable: &state::Unreadable, shared: &Shared) -> String {
         format!(
             "{}: job `{}`: {unreadable}; nothing is decided until it is repaired, or the rows of \
              this job are removed",

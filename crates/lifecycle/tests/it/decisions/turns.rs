@@ -85,7 +85,7 @@ fn an_upgrade_that_stays_down_does_not_keep_its_turn() {
         }
         let _woken = budget.seen(&of("a"), 2, Standing::of(&status), &limits, now);
         assert_eq!(budget.ask(&of("b"), 2, &limits, now), Turn::Paused, "it has failed");
-        let _woken = budget.go_on(&limits, now);
+        let _woken = budget.resume(&limits, now);
         assert_eq!(budget.ask(&of("b"), 2, &limits, now), Turn::Taken);
     }
 }

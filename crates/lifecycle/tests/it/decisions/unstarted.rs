@@ -116,7 +116,7 @@ fn an_unstarted_job_manager_that_comes_to_run_on_its_way_out_is_none() {
 }
 
 #[test]
-fn an_unstarted_job_manager_whose_pod_is_not_asked_to_end_yet_is_one_all_the_same() {
+fn an_unstarted_job_manager_stays_unstarted_while_its_pod_is_not_terminating() {
     let mut ending = stopped(&to_another_image(unstarted()));
     ending.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
     let waiting = Pod { has_started: false, ending_since: None, ..pod() };

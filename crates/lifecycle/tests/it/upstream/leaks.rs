@@ -7,7 +7,7 @@ use api::job::UpgradeMode;
 use api::state_snapshot::SnapshotState;
 use api::status::{JobStatusState, Savepoint, SavepointInfo, SnapshotTriggerType};
 use lifecycle::plan::{ClusterStep, SnapshotStep, Step};
-use lifecycle::snapshots::keep_undisposed;
+use lifecycle::snapshots::restore_undisposed_entries;
 use lifecycle::trigger::known::{KnownSnapshot, SnapshotKind};
 use lifecycle::world::{Fact, JobManager, TaskManagers};
 use testing::scene::{
@@ -153,7 +153,7 @@ fn flink_39439_a_savepoint_that_could_not_be_disposed_of_stays_in_the_history() 
     // The JobManager refuses the first, and the second is not tried before it.
     let undisposed = ["s3://lake/sp/aged-30".to_owned(), "s3://lake/sp/aged-20".to_owned()];
     let mut end = plan.status.job_status.clone();
-    keep_undisposed(&mut end, &scene.status.job_status, &undisposed);
+    restore_undisposed_entries(&mut end, &scene.status.job_status, &undisposed);
     assert_eq!(end.savepoint_info.unwrap().savepoint_history, history);
 }
 
