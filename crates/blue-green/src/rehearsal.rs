@@ -217,8 +217,7 @@ fn is_same(one: &BlueGreenStatus, other: &BlueGreenStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use lifecycle::upgrade_budget::Turn;
-    use lifecycle::world::Fact;
+    use lifecycle::world::{Fact, Turn};
     use serde_json::{Value, json};
 
     use super::*;

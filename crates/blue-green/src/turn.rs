@@ -1,9 +1,8 @@
 //! A transition takes its turn in the budget of upgrades before a savepoint is taken or a second cluster is started for
 //! it. Until then, what serves is maintained.
 
-use lifecycle::conditions::WAITS_FOR_TURN;
+use lifecycle::conditions::{Told, WAITS_FOR_TURN};
 use lifecycle::turn::Wait;
-use lifecycle::upgrade_budget::Told;
 use lifecycle::wait::{Awaited, Waiting};
 
 use crate::child::Child;

@@ -3,8 +3,7 @@
 use api::blue_green::{BlueGreenStatus, Colour, FlinkBlueGreenDeployment};
 use api::deployment::FlinkDeployment;
 use jiff::Timestamp;
-use lifecycle::upgrade_budget::Turn;
-use lifecycle::world::{Answer, Fact};
+use lifecycle::world::{Answer, Fact, Turn};
 
 use crate::child::Child;
 use crate::settings::Settings;

@@ -22,6 +22,24 @@ pub const WAITS_FOR_TURN: &str = "WaitsForTurn";
 /// Reason of [`UPGRADE_ADMITTED`]: too many upgrades failed.
 pub const UPGRADES_PAUSED: &str = "UpgradesPaused";
 
+/// The wait of an upgrade, as reported by its resource.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Told {
+    pub generation: i64,
+    pub is_paused: bool,
+}
+
+impl Told {
+    /// Returns what these conditions report.
+    pub fn of(conditions: &[Condition]) -> Option<Self> {
+        let condition = of_type(conditions, UPGRADE_ADMITTED)?;
+        Some(Self {
+            generation: condition.observed_generation?,
+            is_paused: condition.reason.as_deref() == Some(UPGRADES_PAUSED),
+        })
+    }
+}
+
 /// Returns the conditions that are currently false.
 pub fn troubles(
     before: &[Condition],

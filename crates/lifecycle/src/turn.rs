@@ -2,13 +2,15 @@
 
 use jiff::Timestamp;
 
-use crate::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN, condition, of_type};
+use crate::conditions::{
+    Told, UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN, condition, of_type,
+};
 use crate::event::{Component, Event};
 use crate::kind::Kind;
 use crate::pass::Pass;
 use crate::problem::Halt;
 use crate::resource::StatusOfJob;
-use crate::upgrade_budget::{Told, Turn};
+use crate::world::Turn;
 use api::job::JobState;
 use api::status::Condition;
 use config::options;

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::wait::Awaited;
+use crate::world::Turn;
 use config::option::InvalidValue;
 use config::{OperatorConfig, options};
 
-pub use record::{Of, Record, ResourceKind, Standing, Told};
+pub use record::{Of, Record, ResourceKind, Standing};
 
 /// How long an upgrade that was woken for its turn has to ask for it, before the next one gets it.
 const ANSWER_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
@@ -51,19 +52,6 @@ impl Limits {
         let Self { at_once, at_once_in_a_namespace, failures, patience: _ } = self;
         at_once.is_none() && at_once_in_a_namespace.is_none() && failures.is_none()
     }
-}
-
-/// The answer to an upgrade that asks whether it may begin.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Turn {
-    /// It may begin, or already has.
-    Taken,
-    /// The maximum number of upgrades is under way.
-    Waits,
-    /// As many are under way, and one of them has been for a while.
-    WaitsFor { name: String, since: Timestamp },
-    /// Too many earlier upgrades failed.
-    Paused,
 }
 
 /// An upgrade under way.

@@ -19,7 +19,6 @@ use super::paused::Parent;
 use super::resource::JobResource;
 use super::trigger::known::KnownSnapshot;
 use super::trigger::memory::Memory;
-use super::upgrade_budget::Turn;
 use crate::verdict::{Validators, Verdict};
 use api::deployment::FlinkDeployment;
 use config::{FlinkConfig, OperatorConfig};
@@ -32,7 +31,7 @@ pub use facts::{
     Answer, Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Failure,
     HaMetadata, Job, JobException, JobManager, JobMetrics, Leader, OperatorFile, Pod, PodProblem,
     PreflightPod, PreflightPods, PreflightState, Question, SessionJob, StandbyPod, Stop,
-    TaskManagers, ToldExceptions, Trigger, UNSCHEDULABLE, UNTRIABLE,
+    TaskManagers, ToldExceptions, Trigger, Turn, UNSCHEDULABLE, UNTRIABLE,
 };
 
 /// Everything that was looked up in this pass.

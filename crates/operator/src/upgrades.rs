@@ -15,9 +15,9 @@ use api::deployment::FlinkDeployment;
 use api::session_job::{FlinkSessionJob, SessionJobStatus};
 use api::status::DeploymentStatus;
 use config::OperatorConfig;
-use lifecycle::upgrade_budget::{Limits, Of, Record, ResourceKind, Turn, UpgradeBudget};
+use lifecycle::upgrade_budget::{Limits, Of, Record, ResourceKind, UpgradeBudget};
 use lifecycle::wait::Waiting;
-use lifecycle::world::Fact;
+use lifecycle::world::{Fact, Turn};
 
 /// Maximum time to wait for the first lists. A namespace that cannot be read must not hold up the others.
 const LIST_MAX: Duration = Duration::from_secs(30);

@@ -19,12 +19,11 @@ use lifecycle::error_document::WentBack;
 use lifecycle::phase::Phase;
 use lifecycle::plan::{ClusterStep, Plan, Step};
 use lifecycle::reconcile::decide;
-use lifecycle::upgrade_budget::Turn;
 use lifecycle::verdict::Validators;
 use lifecycle::wait::{Awaited, Waiting};
 use lifecycle::world::{
     Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Facts, Failure, Fresh,
-    HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, PreflightPods, World,
+    HaMetadata, Job, JobManager, JobMetrics, Pod, PodProblem, PreflightPods, Turn, World,
 };
 use serde_json::json;
 

@@ -14,7 +14,7 @@ use api::job::{JobState, UpgradeMode};
 use blue_green::change::is_suspended;
 use blue_green::plan::Step;
 use jiff::{SignedDuration, Timestamp};
-use lifecycle::upgrade_budget::Told;
+use lifecycle::conditions::Told;
 use serde_json::json;
 use testing::exploration::{self, Budget, Explored, Rested};
 use testing::laws::Law;

@@ -4,8 +4,7 @@ use api::PAUSED_ANNOTATION;
 use api::blue_green::{ABORT_ANNOTATION, Colour, PROMOTE_ANNOTATION};
 use api::job::{JobState, UpgradeMode};
 use blue_green::child::Child;
-use lifecycle::upgrade_budget::Turn;
-use lifecycle::world::Fact;
+use lifecycle::world::{Fact, Turn};
 use testing::choices::{Choices, seeds};
 
 use crate::world::{BROKEN_IMAGE, FAILING_PARALLELISM, Sim};

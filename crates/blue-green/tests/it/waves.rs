@@ -7,8 +7,8 @@ use api::blue_green::Colour;
 use api::job::JobState;
 use blue_green::child::Child;
 use jiff::SignedDuration;
-use lifecycle::upgrade_budget::{Limits, Of, Record, ResourceKind, Turn, UpgradeBudget};
-use lifecycle::world::Fact;
+use lifecycle::upgrade_budget::{Limits, Of, Record, ResourceKind, UpgradeBudget};
+use lifecycle::world::{Fact, Turn};
 use testing::choices::{Choices, seeds};
 use testing::laws::Law;
 

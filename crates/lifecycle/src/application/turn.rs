@@ -1,10 +1,9 @@
 //! An edit of what runs takes its turn in the budget of upgrades before anything is tried or stopped for it.
 
-use crate::conditions::{UPGRADE_ADMITTED, of_type};
+use crate::conditions::{Told, UPGRADE_ADMITTED, of_type};
 use crate::kind::Maybe;
 use crate::notes::{AWAITS_JOBS, KEEPS_JOBS, PREFLIGHT};
 use crate::pass::DeploymentPass;
-use crate::upgrade_budget::Told;
 use crate::wait::Awaited;
 use api::reconciled::ReconciledSpec;
 use api::status::Condition;

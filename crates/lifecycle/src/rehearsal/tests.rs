@@ -4,8 +4,7 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
-use crate::upgrade_budget::Turn;
-use crate::world::{self, JobManager};
+use crate::world::{self, JobManager, Turn};
 use api::DEPLOYMENT_FINALIZER;
 
 const NOW: &str = "2026-01-01T00:10:00Z";

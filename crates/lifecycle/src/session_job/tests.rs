@@ -32,11 +32,11 @@ use crate::phase::Phase;
 use crate::reconcile::decide;
 use crate::trigger::known::KnownSnapshot;
 use crate::trigger::memory::Memory;
-use crate::upgrade_budget::Turn;
 use crate::verdict::{Opinion, Validators, Verdict};
 use crate::wait::Waiting;
 use crate::world::{
     Bounds, Checkpoints, CompletedState, Fact, Failure, Fresh, Job, JobException, JobMetrics, Stop,
+    Turn,
 };
 use crate::world::{Facts, Trigger};
 use api::SESSION_JOB_FINALIZER;

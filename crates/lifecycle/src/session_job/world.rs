@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::attempts::Attempts;
-use crate::upgrade_budget::Told;
+use crate::conditions::Told;
 use crate::verdict::Version;
 use crate::world;
 use api::session_job::FlinkSessionJob;

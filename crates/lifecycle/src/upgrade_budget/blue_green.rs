@@ -2,8 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Record, Standing, Told};
-use crate::conditions::of_type;
+use super::{Record, Standing};
+use crate::conditions::{Told, of_type};
 use crate::paused::PAUSED;
 use api::blue_green::{
     ABORTED, BlueGreenState as State, BlueGreenStatus, PROGRESSING, ROLLED_BACK, SAVEPOINT_FAILED,

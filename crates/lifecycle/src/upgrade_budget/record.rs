@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use strum::IntoStaticStr;
 
 use crate::application::preflight::PREFLIGHT_FAILED;
-use crate::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, of_type};
+use crate::conditions::Told;
 use crate::error_document::reason_of;
 use crate::job;
 use crate::lifecycle::needs_a_person;
@@ -13,7 +13,7 @@ use crate::notes::{AWAITS_JOBS, KEEPS_JOBS, PREFLIGHT};
 use crate::problem::SAVEPOINT_OVERDUE;
 use crate::resource::StatusOfJob;
 use api::blue_green::parent_of;
-use api::status::{Condition, DeploymentStatus, LifecycleState};
+use api::status::{DeploymentStatus, LifecycleState};
 
 /// Progress of an upgrade, by the status of its resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -94,24 +94,6 @@ impl Standing {
             )
             | None => Self::Idle,
         }
-    }
-}
-
-/// The wait of an upgrade, as reported by its resource.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Told {
-    pub generation: i64,
-    pub is_paused: bool,
-}
-
-impl Told {
-    /// Returns what these conditions report.
-    pub fn of(conditions: &[Condition]) -> Option<Self> {
-        let condition = of_type(conditions, UPGRADE_ADMITTED)?;
-        Some(Self {
-            generation: condition.observed_generation?,
-            is_paused: condition.reason.as_deref() == Some(UPGRADES_PAUSED),
-        })
     }
 }
 

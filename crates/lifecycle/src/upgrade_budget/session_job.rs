@@ -1,8 +1,8 @@
 //! How far the upgrade of a session job is. Its status has no conditions: that it waits for its turn is not on record,
 //! and it asks again, unless upgrades are paused, which is an error until they continue.
 
-use super::{Record, Standing, Told};
-use crate::conditions::UPGRADES_PAUSED;
+use super::{Record, Standing};
+use crate::conditions::{Told, UPGRADES_PAUSED};
 use crate::error_document::refusals::asks_for_state;
 use crate::error_document::{StoredError, reason_of};
 use api::session_job::SessionJobStatus;

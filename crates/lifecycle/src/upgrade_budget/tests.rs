@@ -1,4 +1,5 @@
 use super::*;
+use crate::conditions::Told;
 use crate::job;
 use crate::notes::AWAITS_JOBS;
 use crate::problem::SAVEPOINT_OVERDUE;

@@ -433,3 +433,16 @@ pub struct SessionJob {
     /// Its job is being stopped, for its successor or to be suspended.
     pub is_stopping: bool,
 }
+
+/// The answer to an upgrade that asks whether it may begin.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Turn {
+    /// It may begin, or already has.
+    Taken,
+    /// The maximum number of upgrades is under way.
+    Waits,
+    /// As many are under way, and one of them has been for a while.
+    WaitsFor { name: String, since: Timestamp },
+    /// Too many earlier upgrades failed.
+    Paused,
+}

@@ -7,11 +7,10 @@ use api::version::FlinkVersion;
 use config::OperatorConfig;
 use lifecycle::plan::{ClusterStep, Plan, Step};
 use lifecycle::reconcile::decide;
-use lifecycle::upgrade_budget::Turn;
 use lifecycle::verdict::{Validators, Verdict};
 use lifecycle::world::{
     Cluster, Fact, Facts, HaMetadata, Job, JobManager, OperatorFile, PreflightPod, PreflightPods,
-    PreflightState, Question, TaskManagers, World,
+    PreflightState, Question, TaskManagers, Turn, World,
 };
 use serde_json::Value;
 use testing::scene::phases_of;

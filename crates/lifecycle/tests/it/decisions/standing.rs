@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use api::PAUSED_ANNOTATION;
-use lifecycle::upgrade_budget::Turn;
+use lifecycle::world::Turn;
 use serde_json::Value;
 use testing::sources::path;
 use testing::tools;

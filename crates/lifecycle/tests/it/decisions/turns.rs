@@ -3,7 +3,8 @@
 use super::*;
 use api::status::LifecycleState;
 use lifecycle::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN};
-use lifecycle::upgrade_budget::{Limits, Of, ResourceKind, Standing, Turn, UpgradeBudget};
+use lifecycle::upgrade_budget::{Limits, Of, ResourceKind, Standing, UpgradeBudget};
+use lifecycle::world::Turn;
 
 fn edited(turn: Turn) -> Scene {
     let mut scene =

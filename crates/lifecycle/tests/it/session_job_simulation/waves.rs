@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use lifecycle::upgrade_budget::{Limits, Record, ResourceKind, Turn, UpgradeBudget};
+use lifecycle::upgrade_budget::{Limits, Record, ResourceKind, UpgradeBudget};
 use lifecycle::wait::Awaited;
+use lifecycle::world::Turn;
 
 const LIMITS: Limits = Limits {
     at_once: Some(2),

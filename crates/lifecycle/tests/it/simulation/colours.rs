@@ -22,7 +22,8 @@ use blue_green::plan::{Plan, Step};
 use blue_green::settings::Settings;
 use blue_green::world::{Facts, Ingress, Question, Savepoint, World};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use lifecycle::upgrade_budget::{Record, Turn};
+use lifecycle::upgrade_budget::Record;
+use lifecycle::world::Turn;
 
 const GOOD_IMAGE: &str = "flink:1.20";
 /// Names in different children, and those of this world, begin at different numbers.

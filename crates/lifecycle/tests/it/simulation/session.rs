@@ -19,9 +19,9 @@ use lifecycle::memo::Memo;
 use lifecycle::notes::AWAITS_JOBS;
 use lifecycle::plan::{ClusterStep, Plan, Step};
 use lifecycle::reconcile::decide;
-use lifecycle::upgrade_budget::Turn;
 use lifecycle::world::{
-    Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, Question, SessionJob, World,
+    Cluster, Fact, Facts, Fresh, HaMetadata, Job, JobManager, Pod, Question, SessionJob, Turn,
+    World,
 };
 use render::Objects;
 use serde_json::json;

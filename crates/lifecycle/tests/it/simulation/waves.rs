@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use lifecycle::upgrade_budget::{
-    Limits, Of, Record, ResourceKind, Standing, Told, Turn, UpgradeBudget,
-};
+use lifecycle::conditions::Told;
+use lifecycle::upgrade_budget::{Limits, Of, Record, ResourceKind, Standing, UpgradeBudget};
 use lifecycle::wait::Waiting;
+use lifecycle::world::Turn;
 
 const LIMITS: Limits = Limits {
     at_once: Some(3),
