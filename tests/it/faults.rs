@@ -26,6 +26,7 @@ mod scenarios;
 mod shards;
 mod stage;
 mod trouble;
+mod turns;
 mod unkind;
 mod views;
 mod weather;
@@ -106,6 +107,12 @@ fn an_unkind_world_changes_nothing_in_the_end() {
 #[ignore = "needs a control plane"]
 fn an_annotation_that_is_removed_is_told() {
     run(unkind::a_removed_annotation_is_told());
+}
+
+#[test]
+#[ignore = "needs a control plane"]
+fn upgrades_of_all_kinds_take_turns() {
+    run(turns::upgrades_of_all_kinds_take_turns());
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::end_state;
 use super::ground::{Ground, ROOM, file};
 use super::proxy::{Asked, Side};
 use super::scenarios::{JOB, deployment};
-use super::stage::{DEPLOYMENT, Stage, is_stable, lay_out};
+use super::stage::{DEPLOYMENT, OPERATOR_CONFIG, Stage, is_stable, lay_out};
 use crate::support::program::program;
 use crate::support::{api_client, rights};
 
@@ -56,7 +56,9 @@ async fn play(ground: &Arc<Ground>, name: &str, moment: Option<Moment>) -> Strin
     let user = format!("system:serviceaccount:{namespace}:{}", rights::ACCOUNT);
     config.auth_info.impersonate = Some(user);
     let client = api_client::client(config);
-    let stage = Stage::in_namespace(ground, &namespace, client, Box::new(|_| None)).await;
+    let stage =
+        Stage::in_namespace(ground, &namespace, (client, OPERATOR_CONFIG), Box::new(|_| None))
+            .await;
     stage.create(deployment("savepoint")).await;
     stage.until_stable(JOB).await;
     stage.begin();

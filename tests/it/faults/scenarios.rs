@@ -2,7 +2,7 @@
 //!
 //! Each is prepared undisturbed; requests are numbered from `begin` on.
 
-mod blue_green;
+pub(super) mod blue_green;
 mod sessions;
 
 use std::time::{Duration, Instant};

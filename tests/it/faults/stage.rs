@@ -67,14 +67,15 @@ impl Stage {
     /// Creates a namespace with an operator; `script` decides what goes wrong after `begin`.
     pub(super) async fn new(ground: &Arc<Ground>, namespace: &str, script: Script) -> Self {
         lay_out(ground, namespace).await;
-        Self::in_namespace(ground, namespace, ground.client.clone(), script).await
+        let client = ground.client.clone();
+        Self::in_namespace(ground, namespace, (client, OPERATOR_CONFIG), script).await
     }
 
-    /// As [`Self::new`], in a namespace that already exists, with the operator acting as `client`.
+    /// As [`Self::new`], in a namespace that already exists, with the operator acting as `client` and configured like this.
     pub(super) async fn in_namespace(
         ground: &Arc<Ground>,
         namespace: &str,
-        client: kube::Client,
+        (client, config): (kube::Client, &str),
         script: Script,
     ) -> Self {
         let operator = Arc::new(ground.operator(namespace));
@@ -87,7 +88,7 @@ impl Stage {
             proxy,
             script: std::sync::Mutex::new(Some(script)),
         };
-        let arguments = arguments(ground, namespace, namespace, &stage.proxy, OPERATOR_CONFIG);
+        let arguments = arguments(ground, namespace, namespace, &stage.proxy, config);
         stage.operator.start(arguments);
         stage
     }
@@ -101,7 +102,7 @@ impl Stage {
     pub(super) fn api(&self, kind: &str) -> Api<DynamicObject> {
         let (group, version) = match kind {
             "Deployment" | "ControllerRevision" => ("apps", "v1"),
-            "ConfigMap" | "Service" | "Pod" | "Secret" => ("", "v1"),
+            "ConfigMap" | "Event" | "Service" | "Pod" | "Secret" => ("", "v1"),
             "Ingress" => ("networking.k8s.io", "v1"),
             _ => ("flink.apache.org", "v1beta1"),
         };

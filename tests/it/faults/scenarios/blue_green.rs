@@ -7,7 +7,7 @@ use crate::faults::stage::BLUE_GREEN;
 use crate::faults::world::BROKEN_IMAGE;
 use crate::support::patience::BEYOND_PATIENCE;
 
-const BLUE: &str = "orders-blue";
+pub(in crate::faults) const BLUE: &str = "orders-blue";
 const GREEN: &str = "orders-green";
 
 fn blue_green(mode: &str) -> Value {
@@ -30,7 +30,7 @@ fn blue_green(mode: &str) -> Value {
 }
 
 /// Waits until this colour serves the current spec and the other one is gone.
-async fn until_serving(stage: &Stage, wanted: &str, job: &str, other: &str) {
+pub(in crate::faults) async fn until_serving(stage: &Stage, wanted: &str, job: &str, other: &str) {
     let serves = |found: &Value| {
         let status = &found["status"];
         let is_told =
@@ -45,12 +45,12 @@ async fn until_serving(stage: &Stage, wanted: &str, job: &str, other: &str) {
     stage.until_gone(DEPLOYMENT, other).await;
 }
 
-async fn run(stage: &Stage, mode: &str) {
+pub(in crate::faults) async fn run(stage: &Stage, mode: &str) {
     stage.create(blue_green(mode)).await;
     until_serving(stage, "ACTIVE_BLUE", "RUNNING", GREEN).await;
 }
 
-async fn edit(stage: &Stage, child: Value) {
+pub(in crate::faults) async fn edit(stage: &Stage, child: Value) {
     stage.edit(BLUE_GREEN, JOB, json!({"template": {"spec": child}})).await;
 }
 
