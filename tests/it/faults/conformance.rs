@@ -1,5 +1,6 @@
 //! Holds the HA metadata of [`super::world`] to the scripts that a real Flink has answered, see `tests/it/conformance`.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -8,9 +9,9 @@ use clients::flink::Client;
 use expect_test::expect_file;
 use futures::future::LocalBoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -168,6 +169,19 @@ impl World for Model {
             let jars = self.with(|cluster| cluster.jars.clone());
             self.ground.world.crash_job_manager(&self.maps.namespace, CLUSTER).await;
             self.with(|cluster| cluster.jars = jars);
+        })
+    }
+
+    fn tend(&self) -> LocalBoxFuture<'_, Infallible> {
+        Box::pin(async {
+            // One of an application ends with its job.
+            while self.is_for_applications
+                || self.ground.world.job_managers(&self.maps.namespace) > 0
+            {
+                sleep(AGAIN).await;
+            }
+            let pods = self.api::<Pod>().list(&ListParams::default()).await.unwrap();
+            panic!("the JobManager has ended: {:?}", pods.items)
         })
     }
 

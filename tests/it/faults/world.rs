@@ -97,7 +97,7 @@ struct State {
     kept: BTreeMap<(Key, String), Kept>,
     /// Clusters with JobManagers that stand by.
     contended: BTreeSet<Key>,
-    /// Held while a JobManager of a cluster looks at the lock that others may take and acts on that, and while it ends.
+    /// Held while a JobManager of a cluster looks at the lock or at its jobs and acts on that, and while it ends.
     contending: BTreeMap<Key, Arc<tokio::sync::Mutex<()>>>,
     /// Clusters in which a JobManager led before the pods of another one had ended.
     overlapped: BTreeSet<Key>,
@@ -250,7 +250,7 @@ impl World {
         self.state().slow_starts.get(namespace).copied().unwrap_or(kubelet::START)
     }
 
-    /// Waits until no JobManager of the cluster is about to take its lock, or is ending.
+    /// Waits until no JobManager of the cluster is about to write its metadata, or is ending.
     async fn alone(&self, key: &str) -> OwnedMutexGuard<()> {
         let contending = self.state().contending.entry(key.to_owned()).or_default().clone();
         contending.lock_owned().await

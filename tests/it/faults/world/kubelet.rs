@@ -375,6 +375,7 @@ async fn start_container(config: &flink::Config) -> jiff::Timestamp {
 pub(super) async fn restart(world: &World, deployment: &Deployment) {
     let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
     let (key, uid) = (format!("{namespace}/{name}"), deployment.uid().unwrap());
+    let _alone = world.alone(&key).await;
     // Nobody contends for the lock until it has started again.
     let set_led = |has_led| {
         let mut state = world.state();

@@ -164,12 +164,6 @@ fn contended(world: &World, key: &str) -> Option<Process> {
 
 /// Lets the JobManager renew its lock, notice that it has lost it, or take it again. Returns whether it holds the lock.
 async fn contend(world: &World, key: &str) -> bool {
-    if contended(world, key).is_none() {
-        return true;
-    }
-    // Each answer of the JobManager brings it up to date, too. By a lock that was read before it led again, it would be
-    // deposed.
-    let _alone = world.alone(key).await;
     let Some(process) = contended(world, key) else { return true };
     let Some(map) = leader_map(world, key).await else { return true };
     let Some(lock) = lock_of(&map) else { return true };
@@ -323,6 +317,9 @@ pub(super) async fn keep(world: Weak<World>) {
 }
 
 pub(super) async fn keep_of(world: &World, key: &str) {
+    // Each answer of the JobManager brings it up to date, too. By a lock that was read before it led again, it would be
+    // deposed, and the graph of a job that was read before it ended would be stored after it was removed.
+    let _alone = world.alone(key).await;
     let leads = contend(world, key).await;
     let _writing = world.writing.read().await;
     // It may have ended since it was listed.
