@@ -67,6 +67,11 @@ pub const AWAITS_JOBS: Note<i64> = Note::plain("AwaitsJobs");
 /// stopped.
 pub const KEEPS_JOBS: Note<i64> = Note::plain("KeepsJobs");
 
+/// Returns the generation for which the jobs of a session cluster are stopped, or wait.
+pub fn generation_of_jobs(info: &BTreeMap<String, String>) -> Option<i64> {
+    AWAITS_JOBS.get(info).max(KEEPS_JOBS.get(info))
+}
+
 /// Progress of the trial of a changed spec, until something is stopped for it.
 pub const PREFLIGHT: Note<Trial> = Note::plain("Preflight");
 

@@ -73,9 +73,10 @@ impl Wait {
 
     /// Returns the wait that these conditions report.
     pub fn on_record(conditions: &[Condition]) -> Option<Self> {
-        let is_paused = Told::of(conditions)?.is_paused;
-        let message = of_type(conditions, UPGRADE_ADMITTED)?.message.clone()?;
-        Some(Self { reason: if is_paused { UPGRADES_PAUSED } else { WAITS_FOR_TURN }, message })
+        let Condition { reason, message, .. } = of_type(conditions, UPGRADE_ADMITTED)?;
+        let reasons = [UPGRADES_PAUSED, WAITS_FOR_TURN];
+        let reason = reasons.into_iter().find(|it| reason.as_deref() == Some(it))?;
+        Some(Self { reason, message: message.clone()? })
     }
 
     pub fn told(&self, generation: i64) -> Told {

@@ -2,7 +2,7 @@
 
 use crate::conditions::{Told, UPGRADE_ADMITTED, of_type};
 use crate::kind::Maybe;
-use crate::notes::{AWAITS_JOBS, KEEPS_JOBS, PREFLIGHT};
+use crate::notes::{PREFLIGHT, generation_of_jobs};
 use crate::pass::DeploymentPass;
 use crate::wait::Awaited;
 use api::reconciled::ReconciledSpec;
@@ -24,9 +24,7 @@ impl DeploymentPass<'_> {
     }
 
     fn await_turn(&mut self, last: &ReconciledSpec) -> Maybe {
-        let info = &self.status.cluster_info;
-        if [AWAITS_JOBS, KEEPS_JOBS].iter().any(|note| note.get(info) == Some(self.generation)) {
-            // Its jobs are stopped for it, or wait for it.
+        if generation_of_jobs(&self.status.cluster_info) == Some(self.generation) {
             return Ok(None);
         }
         let Some(wait) = self.wait_for_turn()? else { return Ok(None) };

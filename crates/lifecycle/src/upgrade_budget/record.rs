@@ -9,7 +9,7 @@ use crate::conditions::Told;
 use crate::error_document::reason_of;
 use crate::job;
 use crate::lifecycle::needs_a_person;
-use crate::notes::{AWAITS_JOBS, KEEPS_JOBS, PREFLIGHT};
+use crate::notes::{PREFLIGHT, generation_of_jobs};
 use crate::problem::SAVEPOINT_OVERDUE;
 use crate::resource::StatusOfJob;
 use api::blue_green::parent_of;
@@ -56,9 +56,7 @@ impl Standing {
         if PREFLIGHT.get(info).is_some_and(|it| it.is_under_way()) {
             return Self::Preparing;
         }
-        // The jobs of a session cluster are stopped for it, or wait for it.
-        let has_begun = |note: Option<i64>| note > status.observed_generation;
-        if has_begun(AWAITS_JOBS.get(info)) || has_begun(KEEPS_JOBS.get(info)) {
+        if generation_of_jobs(info) > status.observed_generation {
             return Self::UnderWay;
         }
         Self::of_job(status, needs_a_person(status))
