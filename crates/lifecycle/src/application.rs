@@ -223,10 +223,6 @@ impl Lifecycle for FlinkDeployment {
         pass.take_down_stopped()
     }
 
-    fn continue_cancel(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> End {
-        pass.continue_cancel(last)
-    }
-
     fn start(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec) -> End {
         if pass.is_session() {
             pass.refuse_moved_jobs(last)?;

@@ -360,6 +360,15 @@ pub(super) fn store<S: StoredSpec>(
     last
 }
 
+/// Returns `last` after it was found that its job was started.
+pub(super) fn running<S: StoredSpec>(last: &Reconciled<S>) -> Reconciled<S> {
+    let mut last = last.clone();
+    if let Some(job) = last.spec.job_mut() {
+        job.state = JobState::Running;
+    }
+    last
+}
+
 /// Returns `last` after its job ended on request, when the stored spec no longer runs.
 pub(super) fn stopped<S: StoredSpec>(last: &Reconciled<S>, has_state: bool) -> Reconciled<S> {
     let mut last = last.clone();

@@ -149,8 +149,6 @@ pub(super) trait Lifecycle: Kind {
     /// Continues after the job ended with its savepoint on record.
     fn stopped(pass: &mut Pass<'_, Self>) -> End<Self>;
 
-    fn continue_cancel(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>) -> End<Self>;
-
     /// Starts the stored spec, with the user's later changes, or leaves it suspended.
     fn start(pass: &mut Pass<'_, Self>, last: &Reconciled<Self::Spec>) -> End<Self>;
 

@@ -107,6 +107,17 @@ impl Phase {
         }
     }
 
+    /// Returns the `state` that is stored with this phase; `None` if the phase shows in other fields alone.
+    pub(super) const fn state(self) -> Option<ReconciliationState> {
+        match self {
+            Self::Cancelling | Self::Starting => Some(ReconciliationState::Upgrading),
+            Self::Running | Self::Suspended => Some(ReconciliationState::Deployed),
+            Self::RollingBack => Some(ReconciliationState::RollingBack),
+            Self::RolledBack => Some(ReconciliationState::RolledBack),
+            Self::New | Self::Unreadable | Self::Stopping | Self::Deleting => None,
+        }
+    }
+
     /// Returns the phases that a pass may store after this one, other than the same one.
     pub const fn next(self) -> &'static [Self] {
         use Phase::{

@@ -137,7 +137,7 @@ impl<K: Lifecycle> Pass<'_, K> {
                 let trigger_id = job::pending_stop(self.status.job()).unwrap_or_default();
                 self.continue_stop(last, &trigger_id).map(Some)
             }
-            Rule::ContinueCancel => K::continue_cancel(self, last).map(Some),
+            Rule::ContinueCancel => self.continue_cancel(last).map(Some),
             Rule::Start => K::start(self, last).map(Some),
             Rule::ContinueRollback => K::continue_rollback(self, last, diff).map(Some),
             Rule::FinishStart => K::finish_start(self, last, diff),

@@ -32,6 +32,7 @@ use super::problem::{Halt, Problem, VALIDATION_ERROR};
 use super::reconcile::RETURNED;
 use super::verdict::outcome::Outcome;
 use super::world::Question;
+use crate::phase::Phase;
 use crate::wait::Awaited;
 use api::deployment::FlinkDeployment;
 use api::job::UpgradeMode;
@@ -142,7 +143,7 @@ impl Pass<'_> {
         violations.extend(of_others);
         let because = self.accept(&violations, hold, VALIDATION_ERROR);
         if because.is_some() {
-            self.status.reconciliation_status.last_reconciled_spec = None;
+            self.enter(Phase::New);
             self.status.job_status.job_id = None;
         }
         Ok(because)
@@ -227,10 +228,6 @@ impl Lifecycle for FlinkSessionJob {
         // If the id were kept, the Java operator would take the ended job for the new one.
         pass.status.job_status.job_id = None;
         Ok(pass.succeed_later(UpgradeMode::Savepoint))
-    }
-
-    fn continue_cancel(pass: &mut Pass<'_>, _last: &ReconciledJob) -> End {
-        pass.continue_cancel()
     }
 
     fn start(pass: &mut Pass<'_>, last: &ReconciledJob) -> End {

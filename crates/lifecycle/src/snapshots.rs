@@ -178,12 +178,12 @@ impl<K: Kind> Pass<'_, K> {
     /// Marks the nonce as used up, by storing it with the reconciled spec.
     fn use_nonce(&mut self, kind: SnapshotKind, nonce: Option<i64>) {
         let was_stable = self.is_stable();
-        let Some(last) = &mut self.last else { return };
-        let last = Arc::make_mut(last);
+        let Some(mut last) = self.last.as_deref().cloned() else { return };
         if let Some(job) = last.spec.job_mut() {
             kind.set_nonce(job, nonce);
         }
-        self.status.reconciliation_mut().last_reconciled_spec = Some(last.to_text());
+        let last = job::store(self.status.reconciliation_mut(), None, last);
+        self.last = Some(Arc::new(last));
         if was_stable {
             self.mark_stable();
         }

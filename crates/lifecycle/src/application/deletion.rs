@@ -11,6 +11,7 @@ use super::session::Jobs;
 use crate::blocker::WITHOUT_SAVEPOINT;
 use crate::blocker::{Blocker, Reason, give_up_at, patience};
 use crate::event::{Component, Event};
+use crate::job;
 use crate::kind::{End, Maybe};
 use crate::pass::DeploymentPass;
 use crate::pauses::{GOING, SOON};
@@ -220,8 +221,7 @@ impl DeploymentPass<'_> {
         }
         match self.rerun_of_cancelled_job()? {
             ControlFlow::Continue(()) => {
-                self.set_job_state(JobStatusState::Reconciling);
-                self.status.reconciliation_status.state = ReconciliationState::Deployed;
+                self.decide_again();
                 Ok(None)
             }
             ControlFlow::Break(Some(message)) => Err(self.refuse_unsaved(message)),
@@ -272,13 +272,13 @@ impl DeploymentPass<'_> {
         let is_over =
             self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal);
         // A job ended by its stop leaves a savepoint, which has to be on record.
-        if is_over && self.pending_stop().is_none() {
+        if is_over && job::pending_stop(&self.status.job_status).is_none() {
             return match self.rerun_of_ended_job()? {
                 Some(message) => Err(self.refuse_unsaved(message)),
                 None => Ok(None),
             };
         }
-        if let Some(trigger_id) = self.pending_stop() {
+        if let Some(trigger_id) = job::pending_stop(&self.status.job_status) {
             return self.finish_saving(&trigger_id, &config, |pass, blocker, at| {
                 pass.wait_for_savepoint(blocker, at).map(Some)
             });

@@ -10,6 +10,7 @@ use crate::job::{self, WithoutCheckpoint};
 use crate::notes::{REMOVED_UNSTARTED, STARTED_WITH, UNFINISHED_DEPLOYMENT};
 use crate::pass::DeploymentPass;
 use crate::pauses::SOON;
+use crate::phase::Phase;
 use crate::plan::Step;
 use crate::problem::{Halt, Problem, foreign_deployment};
 use crate::transitions::stop::OTHER_STATE;
@@ -52,8 +53,7 @@ impl DeploymentPass<'_> {
                 if !self.adopt_finished_upgrade(&last)? {
                     if last.is_first_deployment() && !self.may_have_started(&last.spec)? {
                         // Nothing was created: the first deployment starts over.
-                        self.last = None;
-                        self.status.reconciliation_status.last_reconciled_spec = None;
+                        self.enter(Phase::New);
                     }
                     return Ok(());
                 }
@@ -92,12 +92,8 @@ impl DeploymentPass<'_> {
             return Ok(false);
         }
         self.forget_former_cluster();
-        let mut last = last.clone();
-        if let Some(job) = &mut last.spec.job {
-            job.state = JobState::Running;
-        }
-        self.store_last(last);
-        self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        self.store_last(job::running(last));
+        self.enter(Phase::Running);
         if !self.is_session() {
             self.status.job_status.state = Some(JobStatusState::Reconciling);
         }
@@ -207,8 +203,7 @@ impl DeploymentPass<'_> {
         if self.status.job_status.state == Some(JobStatusState::Cancelling) {
             // It will never report how the job ended: the upgrade is decided again.
             self.trust_metadata_only();
-            self.set_job_state(JobStatusState::Reconciling);
-            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+            self.decide_again();
         }
         self.lose_sight(JobManagerDeploymentStatus::Missing);
         let is_news = !matches!(
@@ -313,7 +308,7 @@ impl DeploymentPass<'_> {
 
     /// Records the state that an ended job leaves, while its JobManager still knows it.
     pub(crate) fn record_last_state(&mut self, job: &Job) -> Result<(), Halt> {
-        let is_stopping = self.pending_stop().is_some();
+        let is_stopping = job::pending_stop(&self.status.job_status).is_some();
         if is_stopping && let Ok(Stop::Completed { path }) = self.world.stop()? {
             self.status.job_status.upgrade_savepoint_path = Some(path.clone());
             return Ok(());
@@ -396,7 +391,7 @@ impl DeploymentPass<'_> {
         if self.status.reconciliation_status.state == ReconciliationState::Upgrading {
             // It was being cancelled: the upgrade is decided again. A rolled-back spec stays so, or the spec that
             // failed would be taken for the running one.
-            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+            self.enter(Phase::Running);
         }
         self.problem = Some(Problem { reason: "Missing", ..Problem::of_job(JOB_NOT_FOUND) });
         Ok(())

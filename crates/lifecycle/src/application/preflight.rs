@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::diff::{Change, ChangeClass, SpecDiff, diff};
 use crate::event::{Component, Event};
+use crate::job;
 use crate::kind::Maybe;
 use crate::notes::{COLD_UPGRADE, PREFLIGHT, Trial};
 use crate::pass::{DeploymentPass, PROBLEM_INTERVAL_MAX};
@@ -296,7 +297,7 @@ impl DeploymentPass<'_> {
     /// Forgets that a spec has passed once something is stopped for it.
     pub(crate) fn forget_passed_preflight(&mut self) {
         let is_stopping = self.status.reconciliation_status.state == ReconciliationState::Upgrading
-            || self.pending_stop().is_some();
+            || job::pending_stop(&self.status.job_status).is_some();
         let info = &mut self.status.cluster_info;
         if is_stopping && matches!(PREFLIGHT.get(info), Some(Trial::Passed(_))) {
             PREFLIGHT.clear(info);

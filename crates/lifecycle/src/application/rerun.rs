@@ -31,7 +31,7 @@ impl DeploymentPass<'_> {
     pub(crate) fn note_rerun(&mut self, job: Option<&Job>) -> Result<bool, Halt> {
         let state = self.status.job_status.state;
         let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
-        let asked = if self.pending_stop().is_some() {
+        let asked = if job::pending_stop(&self.status.job_status).is_some() {
             job::stop_since(&self.status.job_status)
         } else if state == Some(JobStatusState::Cancelling) || has_ended {
             Some(job::updated(&self.status.job_status))
@@ -75,7 +75,7 @@ impl DeploymentPass<'_> {
 
     fn report_rerun(&self) -> Result<String, Halt> {
         let state = self.status.job_status.state;
-        let before = match (self.pending_stop(), state) {
+        let before = match (job::pending_stop(&self.status.job_status), state) {
             (Some(_), _) => {
                 "the job was asked to stop with a savepoint, and it is unknown whether it did"
                     .into()

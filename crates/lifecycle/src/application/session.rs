@@ -66,8 +66,7 @@ impl DeploymentPass<'_> {
             Ok(Some(plan)) => return Ok(plan),
             Err(halt) => return self.refuse_and_maintain(last, halt),
         }
-        self.announce(diff);
-        self.announce_stop();
+        self.announce_stop(diff);
         self.supersede(last, RestorePoint::Empty);
         let job_manager = self.read_job_manager()?.map(|job_manager| job_manager.uid.clone());
         self.store_before_deploy(UpgradeMode::Stateless, false);

@@ -8,6 +8,7 @@ use crate::kind::Maybe;
 use crate::notes::{REMOVED_UNSTARTED, Removed};
 use crate::pass::DeploymentPass;
 use crate::pauses::{GOING, OVERDUE_AFTER, SOON};
+use crate::phase::Phase;
 use crate::plan::{ClusterStep, Step};
 use crate::problem::{Halt, foreign_deployment};
 use crate::wait::Awaited;
@@ -219,7 +220,7 @@ impl DeploymentPass<'_> {
         if let Some(job) = &mut scaled.spec.job {
             job.upgrade_mode = self.last_mode();
         }
-        self.store_deployed(scaled, ReconciliationState::Deployed);
+        self.store_deployed(scaled, Phase::Running);
         self.status.task_manager = self.task_manager_info();
         Ok(Some(self.go_on(format!("scaling to {replicas} TaskManagers"), SOON)))
     }

@@ -20,19 +20,16 @@ use crate::plan::{ClusterStep, Plan, Step};
 use crate::problem::{Halt, Problem};
 use crate::transitions::restore::HighAvailability;
 use crate::transitions::stop::OTHER_STATE;
-use crate::transitions::stop::lazy;
 use crate::transitions::stop::{
-    LOST, Lazy, MOVED, NOT_RUNNING, Need, StopDecision, StopFacts, VANISHED, decide_stop,
-    is_cancellable, may_have_ha_metadata,
+    LOST, Lazy, MOVED, NOT_RUNNING, StopDecision, StopFacts, VANISHED, is_cancellable,
+    may_have_ha_metadata,
 };
 use crate::wait::Awaited;
 use crate::world::HaMetadata;
 use api::deployment::FlinkDeploymentSpec;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledSpec;
-use api::status::{
-    JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH, ReconciliationState,
-};
+use api::status::{JobManagerDeploymentStatus, JobStatusState, LAST_STATE_PATH};
 use config::cluster;
 use config::options;
 use state::restore_point::RestorePoint;
@@ -70,13 +67,11 @@ impl DeploymentPass<'_> {
             }
             StopDecision::Savepoint => self.stop_with_savepoint(last, diff),
             StopDecision::Cancel => {
-                self.announce(diff);
-                self.announce_stop();
+                self.announce_stop(diff);
                 self.begin_cancel(last)
             }
             StopDecision::Stateless => {
-                self.announce(diff);
-                self.announce_stop();
+                self.announce_stop(diff);
                 self.supersede(last, RestorePoint::Empty);
                 self.status.job_status.upgrade_savepoint_path = None;
                 self.take_down(UpgradeMode::Stateless, true)
@@ -85,8 +80,7 @@ impl DeploymentPass<'_> {
                 if let Some(plan) = self.await_fresh_checkpoint(last)? {
                     return Ok(plan);
                 }
-                self.announce(diff);
-                self.announce_stop();
+                self.announce_stop(diff);
                 self.supersede(last, RestorePoint::HaMetadata);
                 self.note_last_checkpoint()?;
                 if self.has_started_empty() {
@@ -137,8 +131,7 @@ impl DeploymentPass<'_> {
         if let Some(plan) = self.pause_before_stop(last)? {
             return Ok(plan);
         }
-        self.announce(diff);
-        self.announce_stop();
+        self.announce_stop(diff);
         self.begin_stop()
     }
 
@@ -196,23 +189,11 @@ impl DeploymentPass<'_> {
     }
 
     pub(crate) fn ask_table(&self, mut facts: StopFacts) -> Result<StopDecision, Halt> {
-        loop {
-            // Each fact is requested once, so this ends after at most five rounds.
-            match decide_stop(&facts) {
-                Ok(decision) => {
-                    let decision = self.unless_switched_off(decision)?;
-                    let decision = self.unless_vanished(decision, &facts);
-                    let decision = self.refuse_doubtful_path(decision)?;
-                    return self.with_last_checkpoint(self.unless_run_again(decision)?);
-                }
-                Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),
-                Err(Need::Checkpoints) => facts.checkpoints = self.checkpoints_for_table()?,
-                Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
-                Err(Need::NeverStarted) => {
-                    facts.never_started = Lazy::Known(self.job_manager_never_started()?);
-                }
-            }
-        }
+        let decision = self.stop_decision(&mut facts, || self.job_manager_never_started())?;
+        let decision = self.unless_switched_off(decision)?;
+        let decision = self.unless_vanished(decision, &facts);
+        let decision = self.refuse_doubtful_path(decision)?;
+        self.with_last_checkpoint(self.unless_run_again(decision)?)
     }
 
     /// Corrects the reason if state that is considered lost may be in metadata that a start would not look for.
@@ -303,15 +284,6 @@ impl DeploymentPass<'_> {
         })
     }
 
-    /// Returns the trigger id of the stop-with-savepoint in progress.
-    pub(crate) fn pending_stop(&self) -> Option<String> {
-        job::pending_stop(&self.status.job_status)
-    }
-
-    pub(crate) fn forget_stop(&mut self) {
-        job::forget_stop(&mut self.status.job_status);
-    }
-
     /// Returns the outcome of the stop if the JobManager that was asked for it does not answer.
     pub(crate) fn unanswered_stop(&self) -> Option<StopOutcome> {
         match self.status.job_manager_deployment_status {
@@ -330,17 +302,6 @@ impl DeploymentPass<'_> {
             return Ok(self.rest("suspended with a savepoint", Some(self.interval())));
         }
         self.take_down(UpgradeMode::Savepoint, false)
-    }
-
-    pub(crate) fn continue_cancel(&mut self, last: &ReconciledSpec) -> End {
-        if let Some(plan) = self.continue_without_answer(last)? {
-            return Ok(plan);
-        }
-        if self.is_cancel_lost {
-            let job_id = self.job_id()?;
-            self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
-        }
-        Ok(self.wait_for(Awaited::JobEnded, "waiting for the job to be cancelled", SOON))
     }
 
     /// Continues if the JobManager that was asked to stop or cancel the job does not answer: with another state named
@@ -375,7 +336,7 @@ impl DeploymentPass<'_> {
         let at = give_up_at(metadata, Some(self.job_state_since()), patience, now);
         let runs = self.status.job_manager_deployment_status
             == JobManagerDeploymentStatus::DeployedNotReady;
-        if runs && self.pending_stop().is_some() {
+        if runs && job::pending_stop(&self.status.job_status).is_some() {
             return Ok(at.max(self.stop_ends_at(savepoint_patience(&config))));
         }
         Ok(at)
@@ -423,11 +384,10 @@ impl DeploymentPass<'_> {
         let message =
             format!("{silence}. The operator no longer waits for it and uses HA metadata");
         self.tell(Event::warning("UpgradeFailed", Component::JobManagerDeployment, message));
-        self.forget_stop();
+        job::forget_stop(&mut self.status.job_status);
         self.trust_metadata_only();
         if self.status.job_status.state == Some(JobStatusState::Cancelling) {
-            self.set_job_state(JobStatusState::Reconciling);
-            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+            self.decide_again();
         }
         Ok(self.go_on("the JobManager does not answer: deciding again", Duration::ZERO))
     }
@@ -499,11 +459,10 @@ impl DeploymentPass<'_> {
         if let Some(plan) = self.preflight_of_wanted(last, false)? {
             return Ok(plan);
         }
-        self.announce(diff);
-        self.announce_stop();
+        self.announce_stop(diff);
         self.supersede(last, left);
         self.status.job_status.upgrade_savepoint_path = Some(path);
-        self.forget_stop();
+        job::forget_stop(&mut self.status.job_status);
         self.take_down(UpgradeMode::Savepoint, true)
     }
 

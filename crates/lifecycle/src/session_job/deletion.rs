@@ -59,8 +59,7 @@ impl Pass<'_> {
             ReconciliationState::Upgrading | ReconciliationState::RollingBack
         );
         if wants_savepoint && is_cancelling && is_changing && !self.is_state_dropped() {
-            self.set_job_state(JobStatusState::Reconciling);
-            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+            self.decide_again();
         }
     }
 

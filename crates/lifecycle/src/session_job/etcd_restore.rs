@@ -15,11 +15,12 @@ use crate::diff::{ChangeClass, diff_session_job};
 use crate::error_document::WentBack;
 use crate::event::{Component, Event};
 use crate::job;
+use crate::phase::Phase;
 use crate::problem::{Halt, Problem};
 use crate::transitions::etcd_restore::{is_alive, refusal};
 use crate::world::{Fact, Job};
 use api::job::{JobState, UpgradeMode};
-use api::status::{JobStatusState, ReconciliationState};
+use api::status::JobStatusState;
 
 /// A job whose savepoint is complete has ended within this time, or continues.
 const ENDING_MAX: SignedDuration = SignedDuration::from_mins(1);
@@ -169,7 +170,7 @@ impl Pass<'_> {
         self.set_job_state(*state);
         let mode = self.last_mode();
         self.store_last(self.stored(JobState::Running, mode, false));
-        self.status.reconciliation_status.state = ReconciliationState::Deployed;
+        self.enter(Phase::Running);
         self.status.error = None;
         let because = format!(
             "job {id} runs in the session cluster but is not on record: the deletion ends this one"

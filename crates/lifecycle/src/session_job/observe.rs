@@ -12,6 +12,7 @@ use crate::error_document::{JOB_NOT_FOUND, LostJob, StoredError};
 use crate::event::{Component, Event};
 use crate::job::{self, LIST_AGE_MAX, WithoutCheckpoint};
 use crate::pauses::SOON;
+use crate::phase::Phase;
 use crate::problem::{Halt, Problem};
 use crate::world::{Checkpoints, Job, Stop};
 use api::job::{JobState, UpgradeMode};
@@ -60,18 +61,9 @@ impl Pass<'_> {
             let Some(why) = self.why_in_doubt()? else { return Ok(false) };
             self.report_doubt(&why);
         }
-        let mut last = last.clone();
-        if let Some(job) = &mut last.spec.job {
-            job.state = JobState::Running;
-        }
-        self.store_last(last);
-        let reconciliation = &mut self.status.reconciliation_status;
-        reconciliation.state = match reconciliation.state {
-            ReconciliationState::RollingBack => ReconciliationState::RolledBack,
-            ReconciliationState::Upgrading
-            | ReconciliationState::Deployed
-            | ReconciliationState::RolledBack => ReconciliationState::Deployed,
-        };
+        self.store_last(job::running(last));
+        let is_back = self.status.reconciliation_status.state == ReconciliationState::RollingBack;
+        self.enter(if is_back { Phase::RolledBack } else { Phase::Running });
         Ok(true)
     }
 
@@ -315,7 +307,7 @@ impl Pass<'_> {
         if !was_rolled_back {
             // It was being stopped, or ran: this is decided again. A rolled-back spec stays so, or the spec that failed
             // would be taken for the running one.
-            self.status.reconciliation_status.state = ReconciliationState::Deployed;
+            self.enter(Phase::Running);
         }
         if !self.is_loss_told() {
             let mut event = Event::warning("Missing", Component::Job, self.lost_message(loss));
@@ -333,7 +325,7 @@ impl Pass<'_> {
             }
             if was_rolled_back {
                 // The spec that ran starts again, not the one that failed; the job's id is used up.
-                self.status.reconciliation_status.state = ReconciliationState::RollingBack;
+                self.enter(Phase::RollingBack);
                 self.status.job_status.job_id = None;
             }
         }

@@ -9,12 +9,13 @@ use super::stop::STOPPING;
 use super::{End, Maybe, Pass};
 use crate::diff::{ChangeClass, SpecDiff, diff_session_job};
 use crate::event::Component;
+use crate::phase::Phase;
 use crate::problem::Problem;
 use crate::transitions::rollback::Due;
 use crate::transitions::stop::StopDecision;
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledJob;
-use api::status::{JobStatusState, ReconciliationState};
+use api::status::JobStatusState;
 
 impl Pass<'_> {
     /// Begins a rollback if it is due and the newest state can be carried over.
@@ -84,7 +85,7 @@ impl Pass<'_> {
             }
         }
         self.store_last(failed);
-        self.status.reconciliation_status.state = ReconciliationState::RollingBack;
+        self.enter(Phase::RollingBack);
         if cancels {
             self.set_job_state(JobStatusState::Cancelling);
         }
@@ -98,7 +99,7 @@ impl Pass<'_> {
     /// Replaces the failed job by the last stable spec. An edit of the user meanwhile takes precedence.
     pub(super) fn continue_rollback(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> End {
         if self.status.job_status.state == Some(JobStatusState::Cancelling) {
-            return self.continue_cancel();
+            return self.continue_cancel(last);
         }
         if diff.class() == ChangeClass::SavepointRedeploy {
             return self.redeploy_from_savepoint(last, diff);

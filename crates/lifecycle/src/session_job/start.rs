@@ -10,12 +10,13 @@ use super::{End, Pass};
 use crate::event::{Component, Event};
 use crate::job;
 use crate::pauses::pause_after;
+use crate::phase::Phase;
 use crate::problem::{Halt, Problem};
 use crate::wait::Awaited;
 use api::job::JobState;
 use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJobSpec;
-use api::status::{JobStatusState, ReconciliationState};
+use api::status::JobStatusState;
 use config::session_job::submitted;
 use state::restore_point::RestorePoint;
 
@@ -25,7 +26,7 @@ pub(super) const STARTING: Duration = Duration::from_secs(1);
 impl Pass<'_> {
     pub(super) fn first_deployment(&mut self) -> End {
         if self.desired_state() == JobState::Suspended {
-            self.status.reconciliation_status.last_reconciled_spec = None;
+            self.enter(Phase::New);
             let because = "created suspended: waiting to be resumed";
             return Ok(self.rest(because, Some(self.interval())));
         }
@@ -72,9 +73,8 @@ impl Pass<'_> {
         let submission = self.prepare(stable, restore)?;
         let stored = |state| job::stored(&failed.spec, state, restore.upgrade_mode(), false);
         self.store_last(stored(JobState::Suspended));
-        let reconciliation = &mut self.status.reconciliation_status;
-        reconciliation.state = ReconciliationState::RollingBack;
-        reconciliation.reconciliation_timestamp = self.world.now.as_millisecond();
+        self.enter(Phase::RollingBack);
+        self.stamp();
         // The loss of the previous job is over. The reason for the rollback is reported separately.
         if self.loss_on_record().is_some() {
             self.own.loss = None;
@@ -82,7 +82,7 @@ impl Pass<'_> {
         }
         self.submit(submission);
         self.store_last(stored(JobState::Running));
-        self.status.reconciliation_status.state = ReconciliationState::RolledBack;
+        self.enter(Phase::RolledBack);
         let because = format!("rolled back, starting from {}", restore.describe());
         Ok(self.go_on(because, STARTING))
     }

@@ -8,11 +8,8 @@ use crate::diff::SpecDiff;
 use crate::error_document::LostJob;
 use crate::job;
 use crate::kind::Kind;
-use crate::pauses::SOON;
 use crate::problem::{Halt, Problem};
-use crate::transitions::stop::lazy;
-use crate::transitions::stop::{Need, StopDecision, StopFacts, decide_stop};
-use crate::wait::Awaited;
+use crate::transitions::stop::{StopDecision, StopFacts};
 use api::job::{JobState, UpgradeMode};
 use api::reconciled::ReconciledJob;
 use api::session_job::FlinkSessionJob;
@@ -52,21 +49,18 @@ impl Pass<'_> {
                     return Ok(plan);
                 }
                 self.check_jar()?;
-                self.announce(diff);
-                self.announce_stop();
+                self.announce_stop(diff);
                 self.begin_stop()
             }
             StopDecision::Cancel => {
                 self.check_jar()?;
                 self.note_state_before_cancel()?;
-                self.announce(diff);
-                self.announce_stop();
+                self.announce_stop(diff);
                 self.begin_cancel(last, UpgradeMode::Savepoint)
             }
             StopDecision::Stateless => {
                 self.check_jar()?;
-                self.announce(diff);
-                self.announce_stop();
+                self.announce_stop(diff);
                 self.status.job_status.upgrade_savepoint_path = None;
                 self.begin_cancel(last, UpgradeMode::Stateless)
             }
@@ -121,17 +115,7 @@ impl Pass<'_> {
             // reporting its last state.
             facts.state = Some(JobStatusState::Reconciling);
         }
-        loop {
-            // Each fact is requested once, so this ends after at most three rounds.
-            match decide_stop(&facts) {
-                Ok(decision) => return Ok(decision),
-                Err(Need::Checkpoints) => facts.checkpoints = self.checkpoints_for_table()?,
-                Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
-                Err(Need::HaMetadata | Need::NeverStarted) => {
-                    return Err(Halt::cannot("the upgrade table asks for what is already known"));
-                }
-            }
-        }
+        self.stop_decision(&mut facts, || Ok(false))
     }
 
     /// Like [`Self::succeed`], in a separate pass: what was just found out is stored first.
@@ -175,18 +159,6 @@ impl Pass<'_> {
         Ok(self.go_on(because, STOPPING))
     }
 
-    pub(super) fn continue_cancel(&mut self) -> End {
-        if self.is_cancel_lost {
-            let job_id = self.job_id()?;
-            self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
-        }
-        let because = self.unreachable.as_ref().map_or_else(
-            || "waiting for the job to be cancelled".to_owned(),
-            |reason| format!("waiting for the job to be cancelled; the cluster: {reason}"),
-        );
-        Ok(self.wait_for(Awaited::JobEnded, because, SOON))
-    }
-
     /// Drops the state, and starts the job from the path that the user named.
     pub(super) fn redeploy_from_savepoint(&mut self, last: &ReconciledJob, diff: &SpecDiff) -> End {
         let path = self.named_for_redeploy()?;
@@ -194,17 +166,20 @@ impl Pass<'_> {
         if was_running {
             self.check_jar()?;
         }
-        self.announce(diff);
         let state = self.status.job_status.state;
-        let has_ended = state.is_some_and(JobStatusState::is_globally_terminal);
-        let left = self.left_behind(was_running && !has_ended)?;
+        let runs = was_running && !state.is_some_and(JobStatusState::is_globally_terminal);
+        let left = self.left_behind(runs)?;
+        let cancelled = job::id(&self.status.job_status).filter(|_| runs);
+        if cancelled.is_some() {
+            self.announce_stop(diff);
+        } else {
+            self.announce(diff);
+        }
         self.supersede(last, left);
         self.status.job_status.upgrade_savepoint_path = Some(path);
         job::forget_stop(&mut self.status.job_status);
-        let job_id = job::id(&self.status.job_status);
         self.store_before_deploy(UpgradeMode::Savepoint, false);
-        if let (true, false, Some(job_id)) = (was_running, has_ended, job_id) {
-            self.announce_stop();
+        if let Some(job_id) = cancelled {
             self.set_job_state(JobStatusState::Cancelling);
             self.write_intent();
             self.steps.push(Step::CancelJob { job_id, is_best_effort: false });

@@ -27,7 +27,7 @@ impl<K: Lifecycle> Pass<'_, K> {
         }
         // A record that cannot be read does not delay the deletion.
         let _unreadable = self.read_last();
-        let begins = !self.is_marked_deleting();
+        let begins = self.status.lifecycle_state() != Some(LifecycleState::Deleting);
         K::enter_deletion(self, begins)?;
         if begins {
             self.status.set_lifecycle_state(LifecycleState::Deleting);

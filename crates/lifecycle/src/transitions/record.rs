@@ -15,6 +15,7 @@ use crate::event::{Component, Event};
 use crate::job::{self, LIST_AGE_MAX};
 use crate::kind::{End, Kind};
 use crate::pass::Pass;
+use crate::phase::Phase;
 use crate::plan::{Step, Superseded};
 use crate::problem::{Halt, NOT_CARRIED_OUT, Problem};
 use crate::resource::StatusOfJob;
@@ -23,7 +24,7 @@ use crate::wait::Awaited;
 use crate::world::{Checkpoints, Job};
 use api::job::{JobSpec, JobState, UpgradeMode};
 use api::reconciled::{Reconciled, StoredSpec, deployed};
-use api::status::{JobStatusState, LifecycleState, ReconciliationState, ReconciliationStatus};
+use api::status::{JobStatusState, ReconciliationState, ReconciliationStatus};
 use config::{FlinkConfig, options};
 use state::restore_point::RestorePoint;
 
@@ -110,6 +111,26 @@ impl<K: Kind> Pass<'_, K> {
         Err(Halt::Wait(Awaited::JobListed, format!("{who} does not list job {id} at present")))
     }
 
+    /// Puts the resource into a phase. Nothing else writes `reconciliationStatus.state`; [`Phase::of_record`] reads it.
+    pub(crate) fn enter(&mut self, phase: Phase) {
+        if let Some(state) = phase.state() {
+            self.status.reconciliation_mut().state = state;
+        }
+        if phase == Phase::Cancelling {
+            self.set_job_state(JobStatusState::Cancelling);
+        }
+        if phase == Phase::New {
+            self.last = None;
+            self.status.reconciliation_mut().last_reconciled_spec = None;
+        }
+    }
+
+    /// Records that what becomes of the job is decided again: it was being cancelled, and runs or is out of sight.
+    pub(crate) fn decide_again(&mut self) {
+        self.set_job_state(JobStatusState::Reconciling);
+        self.enter(Phase::Running);
+    }
+
     /// Stores `last` with the trigger nonces that were used up so far.
     pub(crate) fn store_last(&mut self, last: Reconciled<K::Spec>) {
         let reconciliation = self.status.reconciliation_mut();
@@ -132,39 +153,42 @@ impl<K: Kind> Pass<'_, K> {
             self.set_job_state(JobStatusState::Finished);
         }
         let last = self.stored(JobState::Suspended, mode, is_first);
-        self.store_deployed(last, ReconciliationState::Upgrading);
+        self.store_deployed(last, Phase::Starting);
         K::spec_stored(self, JobState::Suspended);
     }
 
     /// Records that the desired spec runs, or is about to.
     pub(crate) fn store_running(&mut self, mode: UpgradeMode, is_first: bool) {
         let last = self.stored(JobState::Running, mode, is_first);
-        self.store_deployed(last, ReconciliationState::Deployed);
+        self.store_deployed(last, Phase::Running);
         K::spec_stored(self, JobState::Running);
     }
 
-    pub(crate) fn store_deployed(&mut self, last: Reconciled<K::Spec>, state: ReconciliationState) {
+    pub(crate) fn store_deployed(&mut self, last: Reconciled<K::Spec>, phase: Phase) {
         self.store_last(last);
         self.status.set_observed_generation(self.generation);
-        let now = self.world.now.as_millisecond();
-        let reconciliation = self.status.reconciliation_mut();
-        reconciliation.state = state;
-        reconciliation.reconciliation_timestamp = now;
+        self.enter(phase);
+        self.stamp();
         self.status.set_error(None);
+    }
+
+    /// Records when the resource was deployed.
+    pub(crate) fn stamp(&mut self) {
+        self.status.reconciliation_mut().reconciliation_timestamp = self.world.now.as_millisecond();
     }
 
     /// Records that the desired spec already runs. It was started in the mode that the rollback noted, whatever the
     /// user requests now.
     pub(crate) fn store_as_it_runs(&mut self) {
         let last = self.stored(JobState::Running, self.last_mode(), false);
-        self.store_deployed(last, ReconciliationState::Deployed);
+        self.store_deployed(last, Phase::Running);
     }
 
     /// Records that the job is stopped and stays so; `mode` is how it was stopped.
     pub(crate) fn store_suspended(&mut self, mode: Option<UpgradeMode>) {
         let mode = mode.unwrap_or_else(|| self.last_mode());
         let last = self.stored(JobState::Suspended, mode, false);
-        self.store_deployed(last, ReconciliationState::Deployed);
+        self.store_deployed(last, Phase::Suspended);
         K::spec_stored(self, JobState::Suspended);
         self.mark_stable();
     }
@@ -204,7 +228,7 @@ impl<K: Kind> Pass<'_, K> {
         let age = self.world.now.duration_since(self.job_state_since());
         if is_lost && !is_final && age > CANCEL_ON_ITS_WAY_MAX {
             self.set_job_state(state);
-            self.status.reconciliation_mut().state = ReconciliationState::Deployed;
+            self.enter(Phase::Running);
             return false;
         }
         self.is_cancel_lost = is_lost;
@@ -276,7 +300,9 @@ impl<K: Kind> Pass<'_, K> {
         Ok(plan)
     }
 
-    pub(crate) fn announce_stop(&mut self) {
+    /// Announces the changes, and that what runs is stopped for them.
+    pub(crate) fn announce_stop(&mut self, diff: &SpecDiff) {
+        self.announce(diff);
         self.tell(Event::normal(
             "Suspended",
             Component::JobManagerDeployment,
@@ -411,9 +437,5 @@ impl<K: Kind> Pass<'_, K> {
             return None;
         }
         StoredError::read(self.world.status.error()).went_back().map(Part::from)
-    }
-
-    pub(crate) fn is_marked_deleting(&self) -> bool {
-        self.status.lifecycle_state() == Some(LifecycleState::Deleting)
     }
 }

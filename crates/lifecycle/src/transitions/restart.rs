@@ -98,8 +98,7 @@ impl DeploymentPass<'_> {
         self.announce_restart(count);
         let because = "the job failed: restarting it from its last state";
         if self.status.reconciliation_status.state == ReconciliationState::RolledBack {
-            let state = ReconciliationState::RollingBack;
-            return self.take_down_as(state, last, mode, because).map(Some);
+            return self.take_down_for_rollback(last, mode, because).map(Some);
         }
         // The spec that failed, not one that waits for it.
         self.spec = Cow::Owned(last.spec.clone());

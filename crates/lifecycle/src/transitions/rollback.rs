@@ -22,6 +22,7 @@ use crate::kind::{End, Kind, Maybe};
 use crate::notes::{REMOVED_UNSTARTED, STARTING_JOB};
 use crate::pass::{DeploymentPass, Pass};
 use crate::pauses::{GOING, SOON};
+use crate::phase::Phase;
 use crate::plan::{ClusterStep, Plan, Step};
 use crate::problem::{Halt, Problem, foreign_deployment};
 use crate::resource::StatusOfJob;
@@ -235,13 +236,12 @@ impl DeploymentPass<'_> {
         let time = format!("{:?}", self.patience()?);
         self.announce_rollback(Component::JobManagerDeployment, &time, &cause);
         let because = "rolling back: removing the JobManager of the failed spec";
-        self.take_down_as(ReconciliationState::RollingBack, last, mode, because)
+        self.take_down_for_rollback(last, mode, because)
     }
 
     /// Removes the JobManager of a spec that remains the stored one.
-    pub(crate) fn take_down_as(
+    pub(crate) fn take_down_for_rollback(
         &mut self,
-        state: ReconciliationState,
         last: &ReconciledSpec,
         mode: UpgradeMode,
         because: &str,
@@ -253,7 +253,7 @@ impl DeploymentPass<'_> {
         if mode == UpgradeMode::LastState {
             self.note_checkpoint_in_metadata()?;
         }
-        self.status.reconciliation_status.state = state;
+        self.enter(Phase::RollingBack);
         self.status.task_manager = self.no_task_managers();
         if !self.is_session()
             && !self.status.job_status.state.is_some_and(JobStatusState::is_globally_terminal)
@@ -403,8 +403,7 @@ impl DeploymentPass<'_> {
             job.upgrade_mode = restore.upgrade_mode();
         }
         self.store_last(last);
-        self.status.reconciliation_status.reconciliation_timestamp =
-            self.world.now.as_millisecond();
+        self.stamp();
         // From here on, any JobManager that is found is this one.
         self.status.job_manager_deployment_status = JobManagerDeploymentStatus::Deploying;
         self.write_intent();
@@ -437,7 +436,7 @@ impl DeploymentPass<'_> {
     }
 
     fn store_rolled_back(&mut self, stable: &FlinkDeploymentSpec) {
-        self.status.reconciliation_status.state = ReconciliationState::RolledBack;
+        self.enter(Phase::RolledBack);
         self.status.task_manager = self.task_manager_info_of(stable);
     }
 

@@ -7,14 +7,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::failed_stop::not_stopped;
-use super::stop::{Lazy, OTHER_STATE, StopFacts};
+use super::stop::{Lazy, Need, OTHER_STATE, StopDecision, StopFacts, decide_stop, lazy};
 use crate::blocker::{give_up_at, savepoint_patience};
 use crate::diff::{ChangeClass, SpecDiff};
 use crate::error_document::wording::NOT_STOPPED;
 use crate::job::{self, StopOutcome};
 use crate::kind::{End, Kind, Lifecycle};
 use crate::pass::Pass;
-use crate::pauses::GOING;
+use crate::pauses::{GOING, SOON};
+use crate::phase::Phase;
 use crate::plan::{PlanOf, Step};
 use crate::problem::{Halt, Problem, SAVEPOINT_OVERDUE};
 use crate::resource::StatusOfJob;
@@ -22,11 +23,8 @@ use crate::wait::Awaited;
 use crate::world::{Answer, HaMetadata, Job};
 use api::job::UpgradeMode;
 use api::reconciled::{Reconciled, StoredSpec, deployed};
-use api::status::{
-    JobManagerDeploymentStatus, JobStatus, JobStatusState, ReconciliationState, SavepointFormatType,
-};
+use api::status::{JobManagerDeploymentStatus, JobStatus, JobStatusState, SavepointFormatType};
 use config::cluster::savepoint_directory;
-use config::option::ConfigOption;
 use config::{FlinkConfig, options};
 use state::references::{is_checkpoint, is_checkpoint_of};
 use state::restore_point::RestorePoint;
@@ -59,6 +57,24 @@ impl<K: Kind> Pass<'_, K> {
         })
     }
 
+    /// Asks the upgrade table, and for each fact that it needs.
+    pub(crate) fn stop_decision(
+        &self,
+        facts: &mut StopFacts,
+        never_started: impl Fn() -> Result<bool, Halt>,
+    ) -> Result<StopDecision, Halt> {
+        loop {
+            // Each fact is requested once, so this ends after at most five rounds.
+            match decide_stop(facts) {
+                Ok(decision) => return Ok(decision),
+                Err(Need::HaMetadata) => facts.ha_metadata = lazy(self.world.ha_metadata()?),
+                Err(Need::Checkpoints) => facts.checkpoints = self.checkpoints_for_table()?,
+                Err(Need::Retention) => facts.retention = lazy(self.world.retention()?),
+                Err(Need::NeverStarted) => facts.never_started = Lazy::Known(never_started()?),
+            }
+        }
+    }
+
     /// Records the trigger id, then asks Flink.
     pub(crate) fn begin_stop(&mut self) -> End<K> {
         let config = self.observe_config()?;
@@ -84,20 +100,6 @@ impl<K: Kind> Pass<'_, K> {
         let directory = savepoint_directory(config);
         self.steps.push(Step::TriggerStop { job_id, trigger_id, directory, format, drain });
         Ok(())
-    }
-
-    /// Repeats a stop that Flink does not know of.
-    pub(crate) fn resend_if_lost(
-        &mut self,
-        outcome: &StopOutcome,
-        trigger_id: &str,
-    ) -> Result<(), Halt> {
-        if !matches!(outcome, StopOutcome::Resend) {
-            return Ok(());
-        }
-        let config = self.observe_config()?;
-        let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
-        self.trigger_stop(&config, trigger_id.to_owned(), format)
     }
 
     /// Applies a `savepointRedeployNonce` that was changed while the job was being stopped. What was saved is then in
@@ -155,7 +157,12 @@ impl<K: Kind> Pass<'_, K> {
         match outcome {
             StopOutcome::Saved(path) => Ok(ControlFlow::Continue(path)),
             StopOutcome::Pending if self.is_savepoint_overdue()? => Err(self.overdue()),
-            StopOutcome::Unheard if self.stop_had(&options::DEPLOYMENT_READINESS_TIMEOUT)? => {
+            StopOutcome::Unheard
+                if self.world.now
+                    >= self.stop_ends_at(
+                        self.observe_config()?.get(&options::DEPLOYMENT_READINESS_TIMEOUT)?,
+                    ) =>
+            {
                 Ok(ControlFlow::Break(self.lose_stop()))
             }
             StopOutcome::Pending | StopOutcome::Resend | StopOutcome::Unheard => {
@@ -188,8 +195,7 @@ impl<K: Kind> Pass<'_, K> {
             job.savepoint_redeploy_nonce = redeploy_nonce;
         }
         self.store_last(last);
-        self.status.reconciliation_mut().state = ReconciliationState::Upgrading;
-        self.set_job_state(JobStatusState::Cancelling);
+        self.enter(Phase::Cancelling);
         self.write_intent();
     }
 
@@ -214,12 +220,6 @@ impl<K: Kind> Pass<'_, K> {
     fn lose_stop(&mut self) -> PlanOf<K> {
         job::forget_stop(self.status.job_mut());
         self.go_on("the stop-with-savepoint was lost", Duration::ZERO)
-    }
-
-    /// Returns true if the stop in progress was requested at least this option's time ago.
-    fn stop_had(&self, patience: &ConfigOption<Duration>) -> Result<bool, Halt> {
-        let patience = self.observe_config()?.get(patience)?;
-        Ok(self.world.now >= self.stop_ends_at(patience))
     }
 
     /// Returns true if Flink should have ended the savepoint that stops the job long ago.
@@ -248,14 +248,19 @@ impl<K: Kind> Pass<'_, K> {
 }
 
 impl<K: Lifecycle> Pass<'_, K> {
-    /// Finds out what became of the stop-with-savepoint, as far as possible.
+    /// Finds out what became of the stop-with-savepoint, as far as possible. A request that Flink does not know of is
+    /// repeated.
     pub(crate) fn stop_outcome(&mut self, trigger_id: &str) -> Result<StopOutcome, Halt> {
         if let Some(outcome) = K::unanswered_stop(self) {
             return Ok(outcome);
         }
         let state = self.status.job().state;
         let outcome = job::stop_outcome(self.world.stop()?, state, || self.world.checkpoints())?;
-        self.resend_if_lost(&outcome, trigger_id)?;
+        if matches!(outcome, StopOutcome::Resend) {
+            let config = self.observe_config()?;
+            let format = config.get(&options::SAVEPOINT_FORMAT_TYPE)?;
+            self.trigger_stop(&config, trigger_id.to_owned(), format)?;
+        }
         Ok(outcome)
     }
 
@@ -280,6 +285,22 @@ impl<K: Lifecycle> Pass<'_, K> {
         self.set_job_state(JobStatusState::Finished);
         self.apply_redeploy(last);
         K::stopped(self)
+    }
+
+    /// Waits for the end of the cancelled job. A request that did not arrive is repeated.
+    pub(crate) fn continue_cancel(&mut self, last: &Reconciled<K::Spec>) -> End<K> {
+        if let Some(plan) = K::continue_without_answer(self, last)? {
+            return Ok(plan);
+        }
+        if self.is_cancel_lost {
+            let job_id = self.job_id()?;
+            self.steps.push(Step::CancelJob { job_id, is_best_effort: false });
+        }
+        let mut because = "waiting for the job to be cancelled".to_owned();
+        if let Some(reason) = &self.unreachable {
+            because = format!("{because}; the cluster: {reason}");
+        }
+        Ok(self.wait_for(Awaited::JobEnded, because, SOON))
     }
 }
 
