@@ -19,7 +19,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::broadcast;
 
-use crate::looking::{deployment, memory, write_kubeconfig};
+use crate::viewing::{deployment, memory, write_kubeconfig};
 
 /// Number of deployments of the fleet.
 const FLEET: usize = 10_000;

@@ -21,11 +21,11 @@ mod chart;
 mod dashboard;
 mod failover;
 mod ground;
-mod looking;
 mod phases;
 mod process;
 mod report;
 mod soak;
+mod viewing;
 mod webhook;
 
 use ground::Ground;
@@ -51,7 +51,7 @@ async fn main() -> Result<()> {
     }
     if what == "looking" {
         let program = PathBuf::from(next()?);
-        return looking::run(&program, next().ok().as_deref().map(Path::new)).await;
+        return viewing::run(&program, next().ok().as_deref().map(Path::new)).await;
     }
     if what == "dashboard" {
         return dashboard::run(Path::new(&next()?)).await;

@@ -26,7 +26,7 @@ const IDLE_AFTER: Duration = Duration::from_secs(12);
 /// Minimum pause between two reads of the API server's counts, which are a large text to produce.
 const COUNTED_EVERY_MIN: Duration = Duration::from_millis(200);
 /// A pause is this fraction of the expected remaining time at the pace so far.
-const LOOKS_UNTIL_THEN: f64 = 4.0;
+const POLLS_UNTIL_THEN: f64 = 4.0;
 const SETTLE: Duration = Duration::from_secs(15);
 const MINUTE: Duration = Duration::from_mins(1);
 /// Number of edits whose reaction is timed.
@@ -210,7 +210,7 @@ impl Bench {
             let pace = (written - before.statuses) / start.elapsed().as_secs_f64();
             let left = (wanted - written) / pace.max(f64::MIN_POSITIVE);
             let pause =
-                Duration::try_from_secs_f64(left / LOOKS_UNTIL_THEN).unwrap_or(Duration::MAX);
+                Duration::try_from_secs_f64(left / POLLS_UNTIL_THEN).unwrap_or(Duration::MAX);
             sleep(pause.clamp(COUNTED_EVERY_MIN, COUNTED_EVERY_MIN.max(start.elapsed()))).await;
         }
         Ok(())

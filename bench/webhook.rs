@@ -72,10 +72,10 @@ pub(crate) async fn run(rate: u32, seconds: u64) -> Result<Value> {
         let (free, told, body) = (free.clone(), told.clone(), body.clone());
         tokio::spawn(async move {
             let is_allowed = ask(&mut connection, body).await;
-            let is_kept = is_allowed.is_ok();
+            let is_retained = is_allowed.is_ok();
             let is_counted = due >= start + WARM_UP;
             let _told = told.send((due.elapsed(), is_allowed.unwrap_or(false), is_counted));
-            if is_kept {
+            if is_retained {
                 let _kept = free.send(connection).await;
             }
         });

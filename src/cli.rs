@@ -234,7 +234,7 @@ pub async fn run_command(
 /// Ends the process on a panic, which would otherwise end only a task and leave half an operator.
 /// User-defined rules are isolated: see [`guard`].
 pub fn abort_on_panic() {
-    let told = std::panic::take_hook();
+    let described = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if guard::is_guarded() {
             // The message is omitted, because it may contain values of an object.
@@ -243,7 +243,7 @@ pub fn abort_on_panic() {
             return;
         }
         terminal::restore();
-        told(panic);
+        described(panic);
         std::process::abort();
     }));
 }

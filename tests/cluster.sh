@@ -129,7 +129,7 @@ if [ -z "${KUBECTL_FLINK_TEST_KUBECONFIG:-}" ]; then
     esac
 fi
 # If only a share of the tests is requested, run a third of these.
-first="--skip a_broken_image_ --skip all_pods_log_in_ --skip flink_answers_on_every_way --skip until_stable_tells"
+first="--skip a_broken_image_ --skip all_pods_log_in_ --skip flink_answers_on_every_way --skip until_stable_answers"
 second="--skip state_in_hdfs_ --skip a_standby_ --skip helm_installs_ --skip statements_run"
 third="--skip a_failed_job_ --skip parallelism_is_changed --skip a_reactive_job_ --skip an_example_behind_tls"
 turns=

@@ -207,7 +207,7 @@ impl Command {
 impl Command {
     /// Returns the exit code of a plain failure. `plan` reports a difference with 1, so its failures have another code.
     pub(super) fn failure_code(&self) -> u8 {
-        if matches!(self, Self::Plan(_)) { failure::TROUBLE } else { failure::FAILED }
+        if matches!(self, Self::Plan(_)) { failure::NOT_COMPARED } else { failure::FAILED }
     }
 }
 

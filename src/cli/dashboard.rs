@@ -112,7 +112,7 @@ pub async fn run(args: DashboardArgs, global: &Global, printer: &Printer) -> any
     }
     // Dropping the set ends the watches.
     let mut watches = JoinSet::new();
-    console.known.change(|fleet| *fleet = Fleet::told_by(what.feeds()));
+    console.known.change(|fleet| *fleet = Fleet::from_feeds(what.feeds()));
     what.start(kinds, &client, &console.known, &mut watches);
     let routes = answers::routes(&console);
     let serving = listener.each(answers::CONNECTIONS_MAX, |stream| {
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_port_that_is_taken_is_told() {
+    async fn a_port_that_is_taken_is_reported() {
         let taken = open_port(0).await.unwrap();
         assert!(taken.address().unwrap().ip().is_loopback());
         let port = taken.port().unwrap();

@@ -16,7 +16,7 @@ pub const FAILED: u8 = 1;
 /// There is a difference, as in `diff(1)`.
 pub const DIFFERENT: u8 = 1;
 /// A comparing command failed, as in `diff(1)`.
-pub const TROUBLE: u8 = 2;
+pub const NOT_COMPARED: u8 = 2;
 /// The command line is wrong.
 pub const USAGE: u8 = 2;
 /// A `--timeout` expired, as in `timeout(1)`.

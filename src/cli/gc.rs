@@ -96,7 +96,7 @@ pub async fn run(args: GcArgs, global: &Global, printer: &Printer) -> anyhow::Re
     let now = Timestamp::now();
     let rules = Rules { now, age_min: args.older_than, includes_state: args.include_state };
     let findings = garbage(&inventory, &rules);
-    let storages = look(&args, client, scope, now, printer).await?;
+    let storages = inspect(&args, client, scope, now, printer).await?;
     show(&findings, storages.as_ref(), args.output, now, printer)?;
     let maps: Vec<&Finding> = findings.iter().filter(|finding| finding.is_removable).collect();
     let count = maps.len() + storages.iter().flat_map(Storages::removable).count();
@@ -118,7 +118,7 @@ pub async fn run(args: GcArgs, global: &Global, printer: &Printer) -> anyhow::Re
 }
 
 /// Searches files and ZooKeeper nodes; returns `None` if they are skipped or cannot be evaluated.
-async fn look(
+async fn inspect(
     args: &GcArgs,
     client: &Client,
     scope: Scope<'_>,
@@ -134,7 +134,7 @@ async fn look(
     };
     let Some(known) = read_users(client, printer).await else { return Ok(None) };
     let progress = printer.terminals().error.then(|| printer.progress());
-    let seen = storage::look(&known, &operator, |place| {
+    let seen = storage::inspect(&known, &operator, |place| {
         if let Some(progress) = &progress {
             progress.set(format_args!("searching {place}"));
         }

@@ -23,7 +23,7 @@ const PODS_MAX: usize = 50;
 /// Maximum number of lines waiting to be printed. A slow terminal slows the readers down.
 const LINES_WAITING: usize = 1024;
 /// Interval at which new pods are looked for while following.
-const LOOK_AGAIN: Duration = Duration::from_secs(3);
+const POLL_AGAIN: Duration = Duration::from_secs(3);
 /// The container that runs Flink.
 pub(super) const MAIN_CONTAINER: &str = "flink-main-container";
 
@@ -76,7 +76,7 @@ pub enum RoleArg {
 
 /// Prints the logs.
 pub async fn run(args: LogsArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    show(args, global, printer, LOOK_AGAIN).await
+    show(args, global, printer, POLL_AGAIN).await
 }
 
 async fn show(

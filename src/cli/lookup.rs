@@ -209,10 +209,10 @@ pub async fn fetch_to_change(connection: &Connection, name: &str) -> anyhow::Res
         let name = Colour::Blue.child_of(plain);
         Deployment(json!({"metadata": {"name": name, "namespace": resource.namespace()}}))
     });
-    Ok(standing_for(colour, resource))
+    Ok(shown_as(colour, resource))
 }
 
-fn standing_for(colour: Deployment, resource: Deployment) -> Deployment {
+fn shown_as(colour: Deployment, resource: Deployment) -> Deployment {
     let Deployment(mut it) = colour;
     it["spec"] = resource.0.pointer("/spec/template/spec").cloned().unwrap_or_default();
     it[PARENT] = resource.0;

@@ -60,7 +60,7 @@ const LOG_LEVELS: &str = "warn,kubectl_flink=info,kube_client=off";
 const REQUEST_DEADLINE: Duration = Duration::from_mins(1);
 
 /// Interval at which `--until-stable` checks what the watches have seen.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Run the operator in the foreground, against the current kubeconfig or inside a pod
 #[derive(Args)]
@@ -176,7 +176,7 @@ async fn operate(
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "operating {scope}");
     // Before the election, because every replica serves the webhook, not only the leader.
     let jurisdiction = choice.jurisdiction(&operator.base)?;
-    reload.tell(args.webhook.serve(&connection, reload.live(), jurisdiction).await?);
+    reload.emit(args.webhook.serve(&connection, reload.live(), jurisdiction).await?);
     let counted = reporting.metrics.clone();
     let _console = args.dashboard.serve(&connection, reload.live(), choice.clone(), counted).await;
     let mut role = Role::Alone;
@@ -313,10 +313,10 @@ async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
     let settled = async {
         operator.ready().await;
         loop {
-            if let Some(end) = settled(&look(operator)?) {
+            if let Some(end) = settled(&inspect(operator)?) {
                 return end;
             }
-            tokio::time::sleep(LOOK_INTERVAL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
     match tokio::time::timeout(args.timeout, settled).await {
@@ -324,7 +324,7 @@ async fn wait(args: &OperateArgs, operator: &Operator) -> anyhow::Result<()> {
         Err(_) => Err(Failure::timed_out(format!(
             "not STABLE after {:?}: {}",
             args.timeout,
-            unsettled(&look(operator)?)
+            unsettled(&inspect(operator)?)
         ))
         .into()),
     }
@@ -336,7 +336,7 @@ fn stopped(args: &OperateArgs, operator: Option<&Operator>) -> anyhow::Result<()
         return Ok(());
     }
     let left = match operator {
-        Some(operator) => unsettled(&look(operator)?),
+        Some(operator) => unsettled(&inspect(operator)?),
         None => "another operator is the leader".to_owned(),
     };
     let left = if left.is_empty() { left } else { format!(": {left}") };
@@ -355,7 +355,7 @@ struct Seen {
 }
 
 /// Returns every deployment and session job; fails if one of them cannot be read.
-fn look(operator: &Operator) -> anyhow::Result<Vec<Seen>> {
+fn inspect(operator: &Operator) -> anyhow::Result<Vec<Seen>> {
     let mut all = Vec::new();
     for resource in operator.resources().iter().filter(|it| !is_canary(&***it)) {
         let resource = readable(&resource.0)?;
@@ -441,7 +441,7 @@ mod tests {
 
     /// The case after a rollback, which is `STABLE` at once.
     #[test]
-    fn what_is_stable_and_does_not_run_is_waited_for_and_told() {
+    fn what_is_stable_and_does_not_run_is_waited_for_and_reported() {
         let seen = |is_current, state, runs| {
             vec![Seen { name: "orders".to_owned(), is_current, state, runs, error: None }]
         };

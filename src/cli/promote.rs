@@ -64,7 +64,7 @@ pub struct AbortArgs {
 
 /// A requested decision.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Wish {
+enum Verb {
     Promote,
     Retry,
     Abort,
@@ -73,15 +73,15 @@ enum Wish {
 /// Ends the deletion delay, or retries an abandoned switch.
 pub async fn promote(args: PromoteArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let PromoteArgs { target, retry } = args;
-    run(target, if retry { Wish::Retry } else { Wish::Promote }, global, printer).await
+    run(target, if retry { Verb::Retry } else { Verb::Promote }, global, printer).await
 }
 
 /// Abandons the current switch.
 pub async fn abort(args: AbortArgs, global: &Global, printer: &Printer) -> anyhow::Result<()> {
-    run(args.target, Wish::Abort, global, printer).await
+    run(args.target, Verb::Abort, global, printer).await
 }
 
-async fn run(target: Target, wish: Wish, global: &Global, printer: &Printer) -> anyhow::Result<()> {
+async fn run(target: Target, verb: Verb, global: &Global, printer: &Printer) -> anyhow::Result<()> {
     let Target { name, dry_run: DryRun { dry_run }, yes: _, output: Output { output } } = target;
     let name = lookup::plain(&name).to_owned();
     let connection = global.connect().await?;
@@ -97,7 +97,7 @@ async fn run(target: Target, wish: Wish, global: &Global, printer: &Printer) -> 
         None => None,
     };
     let uid = child.as_ref().and_then(Deployment::uid);
-    let (annotation, value, verb) = decide(&resource, uid, wish)?;
+    let (annotation, value, verb) = decide(&resource, uid, verb)?;
     let patch = json!({"metadata": {"annotations": {annotation: value}}});
     if dry_run != DryRunMode::None {
         printer.note(equivalent::merge_patch(&id, &patch));
@@ -123,7 +123,7 @@ fn started(resource: &FlinkBlueGreenDeployment) -> Option<Colour> {
 fn decide(
     resource: &FlinkBlueGreenDeployment,
     uid: Option<&str>,
-    wish: Wish,
+    verb: Verb,
 ) -> Result<(&'static str, String, &'static str), Failure> {
     let name = resource.metadata.name.as_deref().unwrap_or_default();
     let status = resource.status.clone().unwrap_or_default();
@@ -136,7 +136,7 @@ fn decide(
             None => failure,
         }
     };
-    if wish == Wish::Retry {
+    if verb == Verb::Retry {
         let given_up = progress.filter(|it| {
             GIVEN_UP.contains(&it.reason.as_deref().unwrap_or_default())
                 && it.observed_generation == resource.metadata.generation
@@ -148,20 +148,20 @@ fn decide(
     }
     if let (Some(colour), Some(uid)) = (started(resource), uid) {
         let child = colour.child_of(name);
-        return match wish {
-            Wish::Abort if status.is_decided() => {
+        return match verb {
+            Verb::Abort if status.is_decided() => {
                 Err(refuse(&format!("`{child}` has already taken over")))
             }
-            Wish::Abort => Ok((ABORT_ANNOTATION, uid.to_owned(), "aborted")),
-            Wish::Promote | Wish::Retry => Ok((PROMOTE_ANNOTATION, uid.to_owned(), "promoted")),
+            Verb::Abort => Ok((ABORT_ANNOTATION, uid.to_owned(), "aborted")),
+            Verb::Promote | Verb::Retry => Ok((PROMOTE_ANNOTATION, uid.to_owned(), "promoted")),
         };
     }
-    match (wish, status.savepoint_trigger_id) {
-        (Wish::Abort, Some(trigger_id)) => Ok((ABORT_ANNOTATION, trigger_id, "aborted")),
-        (Wish::Promote, Some(_)) => {
+    match (verb, status.savepoint_trigger_id) {
+        (Verb::Abort, Some(trigger_id)) => Ok((ABORT_ANNOTATION, trigger_id, "aborted")),
+        (Verb::Promote, Some(_)) => {
             Err(refuse("the other colour does not start before the savepoint is complete"))
         }
-        (Wish::Abort | Wish::Promote | Wish::Retry, _) => {
+        (Verb::Abort | Verb::Promote | Verb::Retry, _) => {
             Err(refuse("no switch to the other colour is in progress"))
         }
     }
@@ -177,10 +177,10 @@ mod tests {
         serde_json::from_value(object).unwrap()
     }
 
-    fn decided(status: serde_json::Value, wish: Wish) -> Result<(&'static str, String), String> {
+    fn decided(status: serde_json::Value, verb: Verb) -> Result<(&'static str, String), String> {
         let resource = resource(status);
         let uid = started(&resource).map(|_| "u1");
-        match decide(&resource, uid, wish) {
+        match decide(&resource, uid, verb) {
             Ok((annotation, value, _)) => Ok((annotation, value)),
             Err(failure) => Err(failure.to_string()),
         }
@@ -191,10 +191,10 @@ mod tests {
         let starting = json!({"blueGreenState": "TRANSITIONING_TO_GREEN", "abortTimestamp": "2026-01-01T00:00:00Z"});
         let saving = json!({"blueGreenState": "SAVEPOINTING_BLUE", "savepointTriggerId": "t1"});
         let promote = (PROMOTE_ANNOTATION, "u1".to_owned());
-        assert_eq!(decided(starting.clone(), Wish::Promote), Ok(promote));
-        assert_eq!(decided(starting, Wish::Abort), Ok((ABORT_ANNOTATION, "u1".to_owned())));
-        assert_eq!(decided(saving.clone(), Wish::Abort), Ok((ABORT_ANNOTATION, "t1".to_owned())));
-        let why = decided(saving, Wish::Promote).unwrap_err();
+        assert_eq!(decided(starting.clone(), Verb::Promote), Ok(promote));
+        assert_eq!(decided(starting, Verb::Abort), Ok((ABORT_ANNOTATION, "u1".to_owned())));
+        assert_eq!(decided(saving.clone(), Verb::Abort), Ok((ABORT_ANNOTATION, "t1".to_owned())));
+        let why = decided(saving, Verb::Promote).unwrap_err();
         assert!(why.contains("before the savepoint is complete"), "{why}");
     }
 
@@ -202,7 +202,7 @@ mod tests {
     fn what_has_taken_over_is_not_given_up() {
         let status = json!({"blueGreenState": "TRANSITIONING_TO_GREEN",
             "deploymentReadyTimestamp": "2026-01-01T00:00:00Z"});
-        let why = decided(status, Wish::Abort).unwrap_err();
+        let why = decided(status, Verb::Abort).unwrap_err();
         assert!(why.contains("`orders-green` has already taken over"), "{why}");
     }
 
@@ -213,9 +213,9 @@ mod tests {
                 "reason": reason, "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
         };
         let retry = (RETRY_ANNOTATION, "2026-01-01T00:00:00Z".to_owned());
-        assert_eq!(decided(condition("Aborted"), Wish::Retry), Ok(retry));
-        let why = decided(condition("ValidationError"), Wish::Retry).unwrap_err();
+        assert_eq!(decided(condition("Aborted"), Verb::Retry), Ok(retry));
+        let why = decided(condition("ValidationError"), Verb::Retry).unwrap_err();
         assert!(why.contains("was neither aborted nor rolled back"), "{why}");
-        assert!(decided(json!({}), Wish::Abort).unwrap_err().contains("no switch"));
+        assert!(decided(json!({}), Verb::Abort).unwrap_err().contains("no switch"));
     }
 }

@@ -188,7 +188,7 @@ fn shown(root: &Command) -> Vec<(String, &Command)> {
 mod tests {
     use super::*;
 
-    fn told(line: &str) -> String {
+    fn help_of(line: &str) -> String {
         let words = line.split(' ');
         described().try_get_matches_from(words).map(|_| ()).unwrap_err().to_string()
     }
@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn shared_flags_are_described_once_and_pointed_at_below() {
         const DESCRIPTION: &str = "Kubeconfig context to use";
-        assert!(told("kubectl-flink --help").contains(DESCRIPTION));
+        assert!(help_of("kubectl-flink --help").contains(DESCRIPTION));
         for line in ["kubectl-flink status --help", "kubectl-flink set image --help"] {
-            let help = told(line);
+            let help = help_of(line);
             assert!(!help.contains(DESCRIPTION) && !help.contains("--request-timeout"), "{help}");
             assert_eq!(help.matches(ELSEWHERE).count(), 1, "{help}");
         }

@@ -24,7 +24,7 @@ use source::Source;
 use state::references::is_checkpoint_of;
 
 /// How long reading a savepoint's folder may take; slower storage is treated as out of reach.
-const LOOK_MAX: Duration = Duration::from_secs(20);
+const CHECK_MAX: Duration = Duration::from_secs(20);
 /// File that identifies a folder as a savepoint or checkpoint.
 const METADATA: &str = "_metadata";
 
@@ -81,7 +81,7 @@ pub struct RestoreFlags {
 
 /// Result of looking for a savepoint or checkpoint at a path.
 #[derive(Debug, Eq, PartialEq)]
-enum Look {
+enum Lookup {
     Found,
     Absent,
     /// Why the path could not be checked.
@@ -169,9 +169,9 @@ async fn restore(
         .into());
     }
     if !unverified {
-        match look(present, &path).await {
-            Look::Found => {}
-            Look::Absent => {
+        match inspect(present, &path).await {
+            Lookup::Found => {}
+            Lookup::Absent => {
                 return Err(Failure::new(format!(
                     "nothing was changed: there is no {METADATA} in `{}`, so it is not a savepoint or \
                      checkpoint",
@@ -180,7 +180,7 @@ async fn restore(
                 .hint(format!("list snapshots: kubectl flink snapshots {name}"))
                 .into());
             }
-            Look::OutOfReach(why) => {
+            Lookup::OutOfReach(why) => {
                 let shown = storage::shown(&path);
                 let doubt = format!(
                     "could not check from here whether there is a savepoint at `{shown}`: {why}. If there \
@@ -254,18 +254,18 @@ fn is_own_live_checkpoint(present: &Deployment, path: &str) -> bool {
 }
 
 /// Checks the path as the operator would, with the job's own options.
-async fn look(present: &Deployment, path: &str) -> Look {
+async fn inspect(present: &Deployment, path: &str) -> Lookup {
     let own = present.flink_config();
     let operator: FlinkConfig = OperatorConfig::default().base;
     let looking = async {
         let storage = Storage::open(path, &operator, &own)?;
         storage.files_directly_in("").await
     };
-    match tokio::time::timeout(LOOK_MAX, looking).await {
-        Ok(Ok(files)) if files.iter().any(|file| file.path.ends_with(METADATA)) => Look::Found,
-        Ok(Ok(_)) => Look::Absent,
-        Ok(Err(error)) => Look::OutOfReach(error.to_string()),
-        Err(_) => Look::OutOfReach(format!("no answer within {}s", LOOK_MAX.as_secs())),
+    match tokio::time::timeout(CHECK_MAX, looking).await {
+        Ok(Ok(files)) if files.iter().any(|file| file.path.ends_with(METADATA)) => Lookup::Found,
+        Ok(Ok(_)) => Lookup::Absent,
+        Ok(Err(error)) => Lookup::OutOfReach(error.to_string()),
+        Err(_) => Lookup::OutOfReach(format!("no answer within {}s", CHECK_MAX.as_secs())),
     }
 }
 
@@ -321,7 +321,7 @@ mod tests {
     #[tokio::test]
     async fn a_path_that_only_pods_see_is_not_concluded_from() {
         let present = Deployment(json!({"spec": {"job": {}}}));
-        let look = look(&present, "file:///flink/savepoints/1").await;
-        assert!(matches!(look, Look::OutOfReach(_)), "{look:?}");
+        let look = inspect(&present, "file:///flink/savepoints/1").await;
+        assert!(matches!(look, Lookup::OutOfReach(_)), "{look:?}");
     }
 }

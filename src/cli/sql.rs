@@ -26,7 +26,7 @@ use super::{change, complete, wait};
 use api::version::FlinkVersion;
 use clients::cluster::apply;
 use clients::flink::sql_gateway::Gateway;
-use gateway::Wish;
+use gateway::GatewayRequest;
 use output::ResultFormat;
 use session::Runner;
 use statements::{Open, Statement};
@@ -106,9 +106,9 @@ pub async fn run(args: SqlArgs, global: &Global, printer: &Printer) -> anyhow::R
     let source = if dry_run == NO_DRY_RUN { source(&args, printer).await? } else { Source::Typed };
     let connection = global.connect().await?;
     let cluster = session_cluster(&connection, &args.session_cluster).await?;
-    let wish = Wish {
+    let wish = GatewayRequest {
         image: args.gateway_image.as_deref(),
-        is_kept: args.keep_gateway,
+        is_retained: args.keep_gateway,
         lifetime: args.gateway_lifetime,
     };
     let manifests = gateway::manifests(&connection, &cluster, wish).await?;

@@ -16,7 +16,7 @@ use super::{complete, job_manager, lookup, signals, wait};
 use clients::flink::{Client, Deadlines};
 
 /// Maximum number of errors waiting to be reported; further ones at the same time say the same.
-const TROUBLES_WAITING: usize = 16;
+const PROBLEMS_WAITING: usize = 16;
 
 /// Arguments of `ui`.
 #[derive(Args)]
@@ -56,7 +56,7 @@ pub async fn run(args: UiArgs, global: &Global, printer: &Printer) -> anyhow::Re
     }
     let deadlines = Deadlines::default();
     let client = job_manager::client(&connection, &cluster, access.flink_access, deadlines)?;
-    let (troubles, mut reported) = mpsc::channel(TROUBLES_WAITING);
+    let (troubles, mut reported) = mpsc::channel(PROBLEMS_WAITING);
     let (door, listener) = open_port(port, client, Mode::Full { troubles }).await?;
     let job = present.job_id().filter(|_| !present.is_session());
     printer.line(door.address(job))?;
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_port_that_is_taken_is_told() {
+    async fn a_port_that_is_taken_is_reported() {
         let open = async |port| {
             let client = Client::at("http://127.0.0.1:1", Deadlines::default()).unwrap();
             let mode = Mode::ReadOnly { command: String::new() };

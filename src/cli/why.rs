@@ -50,7 +50,7 @@ struct Answer<'a> {
 }
 
 /// The answer for other callers than this command.
-pub(super) struct Told {
+pub(super) struct Explanation {
     pub(super) weight: Weight,
     pub(super) what: String,
     pub(super) evidence: String,
@@ -71,11 +71,11 @@ pub(super) enum Weight {
 }
 
 /// Reads the facts and returns the verdict.
-pub(super) async fn tell(
+pub(super) async fn explain(
     connection: &Connection,
     name: &str,
     access: Access,
-) -> anyhow::Result<Told> {
+) -> anyhow::Result<Explanation> {
     let (facts, unread) = facts::observe(connection, name, access).await?;
     let Verdict { cause, what, evidence, remedy, next } = verdict::verdict(&facts);
     let weight = match cause {
@@ -87,7 +87,7 @@ pub(super) async fn tell(
         | Cause::UpgradeWaits => Weight::Waits,
         _ => Weight::Wrong,
     };
-    Ok(Told { weight, what, evidence, remedy, next, unread })
+    Ok(Explanation { weight, what, evidence, remedy, next, unread })
 }
 
 /// Reads the facts and prints the verdict.

@@ -11,7 +11,7 @@ use testing::sources::path;
 use crate::support::program::program;
 
 #[test]
-fn artifact_hub_is_told_what_is_true() {
+fn artifact_hub_is_given_what_is_true() {
     let text = fs::read_to_string(path("helm/kubectl-flink-operator/Chart.yaml")).unwrap();
     let chart: Value = serde_yaml::from_str(&text).unwrap();
     let text = |name: &str| {

@@ -59,9 +59,9 @@ pub(crate) fn run(operating: &Operating, scene: &Scene, rate: f64) {
     });
 }
 
-pub(crate) fn with_load<T>(operating: &Operating, look: impl FnOnce(&mut Load) -> T) -> T {
+pub(crate) fn with_load<T>(operating: &Operating, inspect: impl FnOnce(&mut Load) -> T) -> T {
     operating.flink.with("shop/orders", |cluster| {
-        look(cluster.jobs.get_mut(JOB_ID).unwrap().load.as_mut().unwrap())
+        inspect(cluster.jobs.get_mut(JOB_ID).unwrap().load.as_mut().unwrap())
     })
 }
 
@@ -248,8 +248,8 @@ async fn turned_off_it_forgets_and_the_users_parallelism_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_the_first_windows_decisions_are_told_and_not_carried_out() {
-    const TOLD: &str = "disabled by config job.autoscaler.advice.first-window:true until";
+async fn over_the_first_windows_decisions_are_reported_and_not_carried_out() {
+    const REPORTED: &str = "disabled by config job.autoscaler.advice.first-window:true until";
     // The advice ends after two windows, which on a slow machine may be before there is a decision, or before it is seen.
     for window in ["1 s", "10 s", "2 min"] {
         let operating = Operating::start(flink().await);
@@ -258,13 +258,13 @@ async fn over_the_first_windows_decisions_are_told_and_not_carried_out() {
             ("job.autoscaler.metrics.window", window),
         ];
         run(&operating, &scene(&options), 100.0);
-        let is_told = |event: &Value| event["message"].as_str().unwrap().contains(TOLD);
-        let look = |cluster: &FakeCluster| {
-            let told = events(cluster, "ScalingReport").into_iter().find(is_told);
+        let is_reported = |event: &Value| event["message"].as_str().unwrap().contains(REPORTED);
+        let inspect = |cluster: &FakeCluster| {
+            let told = events(cluster, "ScalingReport").into_iter().find(is_reported);
             let is_changed = with_load(&operating, |load| load.changes) > 0;
             (is_changed || told.is_some()).then(|| told.filter(|_| !is_changed))
         };
-        let told = operating.until("it is advised, or scaled", look).await;
+        let told = operating.until("it is advised, or scaled", inspect).await;
         let is_scaled = |_: &FakeCluster| (parallelism(&operating) >= (4, 4)).then_some(());
         operating.until("it is scaled up later", is_scaled).await;
         operating.stop().await;

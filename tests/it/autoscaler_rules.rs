@@ -59,7 +59,7 @@ impl Endpoint {
     }
 }
 
-fn is_told(reason: &'static str, part: String) -> impl Fn(&FakeCluster) -> Option<Value> {
+fn is_reported(reason: &'static str, part: String) -> impl Fn(&FakeCluster) -> Option<Value> {
     move |cluster| {
         let all = events(cluster, reason);
         all.into_iter().find(|event| event["message"].as_str().unwrap().contains(&part))
@@ -100,13 +100,13 @@ async fn nothing_is_decided_without_the_answer_of_an_executor() {
         let event = operating
             .until(
                 &why,
-                is_told("AutoscalerError", format!("executor `cap` gives no answer: {why}")),
+                is_reported("AutoscalerError", format!("executor `cap` gives no answer: {why}")),
             )
             .await;
         assert_eq!(event["involvedObject"]["name"].as_str(), Some("orders"), "{event}");
     }
     endpoint.answers(200, r#""not on Fridays, token=hush""#);
-    let refused = is_told("ScalingVetoed", "refuses the decision: not on Fridays".to_owned());
+    let refused = is_reported("ScalingVetoed", "refuses the decision: not on Fridays".to_owned());
     operating.until("it is refused", refused).await;
     assert_eq!(with_load(&operating, |load| load.changes), 0);
     assert_eq!(state(&operating.cluster).unwrap().state.overrides.len(), 0);
@@ -153,7 +153,7 @@ async fn an_evaluator_and_an_alignment_mode_are_asked_about_each_vertex() {
 
     endpoint.answers(200, r#"{"TARGET_DATA_RATE": -1}"#);
     let why = "`TARGET_DATA_RATE` is not a number of zero or more".to_owned();
-    operating.until("it is no figure", is_told("AutoscalerError", why)).await;
+    operating.until("it is no figure", is_reported("AutoscalerError", why)).await;
     assert_eq!(with_load(&operating, |load| load.changes), 0);
 
     // 80 records per second at 70 percent of 40 each need 3; the next even number is 4.
@@ -163,7 +163,7 @@ async fn an_evaluator_and_an_alignment_mode_are_asked_about_each_vertex() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_names_what_nobody_defines_is_not_scaled_and_told_what_to_define() {
+async fn a_job_that_names_what_nobody_defines_is_not_scaled_and_shown_what_to_define() {
     let operating = Operating::start_ruled(flink().await, "");
     // A job cannot define rules, because anyone who may edit it could have the operator call any address.
     let scene = scene(&[
@@ -172,7 +172,7 @@ async fn a_job_that_names_what_nobody_defines_is_not_scaled_and_told_what_to_def
     ]);
     run(&operating, &scene, 100.0);
     let why = "set `kubernetes.operator.plugins.evaluators.mine.expression` or `….url`".to_owned();
-    operating.until("it is told", is_told("AutoscalerError", why)).await;
+    operating.until("it is told", is_reported("AutoscalerError", why)).await;
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     assert_eq!(with_load(&operating, |load| load.changes), 0);
     operating.stop().await;

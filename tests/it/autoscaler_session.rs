@@ -94,9 +94,9 @@ async fn start() -> Operating {
     operating
 }
 
-fn load<T>(operating: &Operating, look: impl FnOnce(&mut Load) -> T) -> T {
+fn load<T>(operating: &Operating, inspect: impl FnOnce(&mut Load) -> T) -> T {
     operating.flink.with("shop/lab", |cluster| {
-        look(cluster.jobs.get_mut(JOB_ID).unwrap().load.as_mut().unwrap())
+        inspect(cluster.jobs.get_mut(JOB_ID).unwrap().load.as_mut().unwrap())
     })
 }
 
@@ -226,11 +226,12 @@ async fn an_edit_that_only_a_validator_refuses_clears_nothing() {
         })
         .await;
     a_while().await;
-    let kept = || stored(&operating.cluster, "autoscaler-orders")["parallelismOverrides"].clone();
-    assert!(kept().is_string(), "{}", kept());
+    let overrides =
+        || stored(&operating.cluster, "autoscaler-orders")["parallelismOverrides"].clone();
+    assert!(overrides().is_string(), "{}", overrides());
 
     // Once the edit is reverted, the job keeps what it has.
-    let before = kept();
+    let before = overrides();
     edit(&operating, 3, "true", |_| ());
     a_while().await;
     assert_eq!(operating.flink.requests("/stop"), [""; 0]);

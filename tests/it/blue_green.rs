@@ -56,11 +56,11 @@ async fn the_first_child_is_made_and_reconciled() {
     assert_eq!((&owner["uid"], &owner["controller"]), (&json!("trial"), &json!(false)));
     let job_manager = |cluster: &FakeCluster| cluster.object("deployments", "shop", "trial-blue");
     operating.until("its controller makes its JobManager", job_manager).await;
-    let told = |cluster: &FakeCluster| {
+    let described = |cluster: &FakeCluster| {
         let status = stored(cluster, "trial")?["status"].clone();
         (status["blueGreenState"] == "TRANSITIONING_TO_BLUE").then_some(status)
     };
-    let status = operating.until("it is on record", told).await;
+    let status = operating.until("it is on record", described).await;
     assert_eq!(status["jobStatus"]["state"], "RECONCILING");
     assert!(status["lastReconciledSpec"].as_str().unwrap().contains("template"));
     operating.stop().await;
@@ -206,13 +206,13 @@ async fn a_route_of_somebody_else_is_left_as_it_is() {
         "metadata": {"name": "trial", "namespace": "shop"}, "spec": {"hostnames": ["theirs"]}});
     operating.cluster.insert(theirs);
     serve(&operating, expose);
-    let told = |cluster: &FakeCluster| {
+    let described = |cluster: &FakeCluster| {
         let status = stored(cluster, "trial")?["status"].clone();
         let conditions = status["conditions"].as_array()?.clone();
         let refused = conditions.into_iter().find(|it| it["reason"] == "IngressRefused")?;
         Some(refused["message"].as_str()?.to_owned())
     };
-    let message = operating.until("it is told", told).await;
+    let message = operating.until("it is told", described).await;
     assert!(message.contains("HTTPRoute `trial` is somebody else's"), "{message}");
     assert_eq!(route(&operating.cluster).unwrap()["spec"]["hostnames"], json!(["theirs"]));
     operating.stop().await;
@@ -228,10 +228,10 @@ fn save(served: &mut Served) {
 }
 
 /// Waits until the controller of the blue child has checked this many more times.
-async fn look(operating: &Operating, times: usize) {
-    let looked = || operating.flink.requests("jobs/overview").len();
-    let until = looked() + times;
-    operating.until("its controller looks", |_| (looked() >= until).then_some(())).await;
+async fn inspect(operating: &Operating, times: usize) {
+    let inspected = || operating.flink.requests("jobs/overview").len();
+    let until = inspected() + times;
+    operating.until("its controller looks", |_| (inspected() >= until).then_some(())).await;
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn neither_colour_is_measured_while_they_switch() {
                 save(served);
             }
         });
-        look(&operating, 10).await;
+        inspect(&operating, 10).await;
         let is_measured = !operating.flink.requests("metrics").is_empty();
         assert_eq!(is_measured, !is_switching);
         operating.stop().await;
@@ -262,7 +262,7 @@ async fn a_decision_of_the_autoscaler_waits_until_a_switch_is_over() {
         });
         let is_stopped = || !operating.flink.requests("/stop").is_empty();
         if is_switching {
-            look(&operating, 10).await;
+            inspect(&operating, 10).await;
             assert!(!is_stopped());
         } else {
             operating.until("it is scaled", |_| is_stopped().then_some(())).await;
@@ -345,8 +345,8 @@ async fn conditions_that_a_crd_drops_are_written_once() {
         let mut edited = stored(&operating.cluster, "trial").unwrap();
         edited["metadata"]["labels"] = json!({"times": times.to_string()});
         operating.cluster.insert(edited);
-        let looked = |cluster: &FakeCluster| (looks(cluster) > before).then_some(());
-        operating.until("its controller looks", looked).await;
+        let inspected = |cluster: &FakeCluster| (looks(cluster) > before).then_some(());
+        operating.until("its controller looks", inspected).await;
     }
     assert_eq!(written(&operating.cluster), 1);
     operating.stop().await;
@@ -367,7 +367,7 @@ async fn a_child_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_cannot_run_is_told_by_its_field() {
+async fn what_cannot_run_is_reported_by_its_field() {
     let operating = Operating::start(FakeFlink::start().await);
     let mut wrong = blue_green("shop", "trial");
     wrong["spec"]["configuration"] =

@@ -119,7 +119,7 @@ fn a_graph_is_ordered_in_time_that_grows_with_it() {
 }
 
 #[test]
-fn a_graph_that_is_too_large_is_refused_before_its_vertices_are_looked_at() {
+fn a_graph_that_is_too_large_is_refused_before_its_vertices_are_checked() {
     let too_large = |vertices, edges| Unusable::TooLarge { vertices, edges };
     let read = |text: &str| serde_json::from_str::<JobDetails>(text).unwrap();
     let chain = read(&job(140_000, SHAPES[0].1, 128, 1));

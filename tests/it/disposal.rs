@@ -58,9 +58,9 @@ async fn start(watch: &Watch, cluster: FakeCluster) -> Operating {
     operating
 }
 
-async fn until_told(operating: &Operating, why: &str) -> String {
-    let told = |cluster: &FakeCluster| events(cluster, "CleanupFailed").pop();
-    let event = operating.until(why, told).await;
+async fn until_reported(operating: &Operating, why: &str) -> String {
+    let described = |cluster: &FakeCluster| events(cluster, "CleanupFailed").pop();
+    let event = operating.until(why, described).await;
     event["message"].as_str().unwrap().to_owned()
 }
 
@@ -76,7 +76,8 @@ async fn until_gone(operating: &Operating) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_savepoint_that_another_namespace_names_is_kept_also_where_its_object_cannot_be_read() {
+async fn a_savepoint_that_another_namespace_names_is_retained_also_where_its_object_cannot_be_read()
+{
     let job = json!({"initialSavepointPath": PATH, "jarURI": "local:///job.jar"});
     let mut unreadable = job.clone();
     unreadable["parallelism"] = json!("many");
@@ -122,7 +123,7 @@ async fn a_savepoint_that_nobody_names_goes_once_all_that_is_watched_was_listed(
     let watch = Watch::Namespaces(vec!["shop".to_owned(), "test".to_owned()]);
     let operating = start(&watch, cluster).await;
     operating.cluster.insert(going());
-    let message = until_told(&operating, "it is told who is not known").await;
+    let message = until_reported(&operating, "it is told who is not known").await;
     assert!(message.contains("FlinkSessionJobs of test have not been listed"), "{message}");
     assert!(!is_disposed(&operating));
     operating.cluster.heal();
@@ -146,7 +147,7 @@ async fn a_savepoint_that_a_jobs_statistics_name_last_goes_after_the_next_checkp
     };
     restart(false);
     operating.cluster.insert(going());
-    let message = until_told(&operating, "it is told that the savepoint is needed").await;
+    let message = until_reported(&operating, "it is told that the savepoint is needed").await;
     assert!(message.contains("is the newest state of its job"), "{message}");
     assert!(!is_disposed(&operating));
     restart(true);
@@ -172,7 +173,7 @@ async fn who_needs_a_savepoint_is_not_missed_for_a_list_that_was_not_found() {
         let operating = start(&Watch::AllNamespaces, cluster).await;
         operating.cluster.fail(Method::GET, path, Fault::Status(404), usize::MAX);
         operating.cluster.insert(going());
-        let message = until_told(&operating, "it is told who is not known").await;
+        let message = until_reported(&operating, "it is told who is not known").await;
         assert!(message.contains("did not find them"), "{message}");
         assert!(!is_disposed(&operating), "{kind}");
         operating.cluster.heal();
@@ -184,7 +185,7 @@ async fn who_needs_a_savepoint_is_not_missed_for_a_list_that_was_not_found() {
 
 /// A user names a savepoint, and the pass that finds it too old has not seen that yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_savepoint_of_the_history_is_kept_that_the_job_names_since_the_watch_showed_it() {
+async fn a_savepoint_of_the_history_is_retained_that_the_job_names_since_the_watch_showed_it() {
     let entry = |path: &str, age| {
         let taken = Timestamp::now() - Duration::from_mins(age);
         json!({"timeStamp": taken.as_millisecond(), "location": path, "triggerType": "PERIODIC"})

@@ -280,7 +280,7 @@ fn a_bad_edit_leaves_the_job_alone() {
 
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
-fn until_stable_tells_by_its_exit_code() {
+fn until_stable_answers_by_its_exit_code() {
     let cluster = Cluster::new("exit-codes");
     let mut job = cluster.job();
     cluster.deploy(&job);

@@ -49,8 +49,11 @@ fn each_example_runs_on_real_flink_or_the_page_says_why_not() {
     for file in manifests().into_iter().filter(|file| documents(file).iter().any(is_own)) {
         let name = file.strip_prefix(project().join("examples")).unwrap().to_str().unwrap();
         let is_run = tests.iter().any(|text| text.contains(&format!("{name}\"")));
-        let is_told = not_run.contains(&format!("`{name}`"));
-        assert!(is_run != is_told, "{name} runs: {is_run}, README.md says why not: {is_told}");
+        let is_reported = not_run.contains(&format!("`{name}`"));
+        assert!(
+            is_run != is_reported,
+            "{name} runs: {is_run}, README.md says why not: {is_reported}"
+        );
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod clock;
 mod conformance;
+mod disturbance;
 mod end_state;
 mod ground;
 mod hot;
@@ -25,7 +26,6 @@ mod roles;
 mod scenarios;
 mod shards;
 mod stage;
-mod trouble;
 mod turns;
 mod unkind;
 mod views;
@@ -93,7 +93,7 @@ fn a_job_that_nobody_saw_may_be_lost() {
 
 #[test]
 #[ignore = "needs a control plane"]
-fn everything_settles_after_any_trouble() {
+fn everything_settles_after_any_fault() {
     run(weather::everything_settles());
 }
 
@@ -105,8 +105,8 @@ fn an_unkind_world_changes_nothing_in_the_end() {
 
 #[test]
 #[ignore = "needs a control plane"]
-fn an_annotation_that_is_removed_is_told() {
-    run(unkind::a_removed_annotation_is_told());
+fn an_annotation_that_is_removed_is_reported() {
+    run(unkind::a_removed_annotation_is_reported());
 }
 
 #[test]
@@ -117,14 +117,14 @@ fn upgrades_of_all_kinds_take_turns() {
 
 #[test]
 #[ignore = "needs a control plane"]
-fn metadata_is_kept_as_by_flink() {
-    run(conformance::metadata_is_kept_as_by_flink());
+fn metadata_is_stored_as_by_flink() {
+    run(conformance::metadata_is_stored_as_by_flink());
 }
 
 #[test]
 #[ignore = "needs a control plane"]
-fn metadata_of_applications_is_kept_as_by_flink() {
-    run(conformance::metadata_of_applications_is_kept_as_by_flink());
+fn metadata_of_applications_is_stored_as_by_flink() {
+    run(conformance::metadata_of_applications_is_stored_as_by_flink());
 }
 
 #[test]

@@ -65,7 +65,7 @@ async fn get_is_repeated_over_gateways_and_broken_connections() {
 }
 
 #[tokio::test]
-async fn lasting_trouble_ends_with_the_deadline_and_says_what_it_was() {
+async fn a_lasting_failure_ends_with_the_deadline_and_says_what_it_was() {
     let (fake, _) = with_running_job().await;
     fake.inject("/jobs/overview", Fault::NoLeader, usize::MAX);
     let started = Instant::now();
@@ -262,7 +262,7 @@ async fn job_without_checkpoints() {
 }
 
 #[tokio::test]
-async fn failed_job_tells_why() {
+async fn failed_job_says_why() {
     let (fake, client) = with_running_job().await;
     fake.with_job(JOB, |job| job.fail("java.io.IOException", "disk is full", 1_750_000_000_000));
     let ExecutionResult::Completed { status, failure: Some(cause) } =

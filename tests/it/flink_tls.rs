@@ -119,7 +119,7 @@ async fn asked_by(address: SocketAddr, options: Options) -> Result<usize, Error>
 }
 
 #[tokio::test]
-async fn a_job_manager_that_asks_who_calls_is_told() {
+async fn a_job_manager_that_asks_who_calls_is_answered() {
     let (ours, others) = (Authority::new("ours"), Authority::new("others"));
     let address = job_manager(&ours).await;
     assert!(asked(address, None).await.is_err(), "it is not trusted");
@@ -152,7 +152,7 @@ async fn a_certificate_without_the_name_of_the_service_is_taken_where_that_is_as
 
 /// As in Flink up to 1.20.1, whose default cipher current libraries do not support.
 #[tokio::test]
-async fn a_job_manager_without_a_common_cipher_is_told_of_with_the_option_to_set() {
+async fn a_job_manager_without_a_common_cipher_is_reported_with_the_option_to_set() {
     const HANDSHAKE_FAILURE: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

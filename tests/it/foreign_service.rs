@@ -79,7 +79,7 @@ async fn nothing_is_changed_through_a_service_that_leads_elsewhere() {
 /// The name may still stand for what it led to before, in the cache of a name server.
 #[tokio::test]
 async fn changes_are_sent_to_the_address_behind_the_service() {
-    let looked = |cluster: &FakeCluster| {
+    let inspected = |cluster: &FakeCluster| {
         let requests = cluster.requests().into_iter();
         requests.filter(|one| one.uri.contains("/services/orders-rest")).count()
     };
@@ -87,10 +87,10 @@ async fn changes_are_sent_to_the_address_behind_the_service() {
     let pass = client(&cluster, &flink);
     // There is no such name here: only the address leads to the JobManager.
     assert!(matches!(pass.jobs_overview().await, Err(Error::Unreachable { .. })));
-    assert_eq!(looked(&cluster), 0, "reading costs nothing");
+    assert_eq!(inspected(&cluster), 0, "reading costs nothing");
     pass.cancel(JOB).await.unwrap();
     pass.cancel(JOB).await.unwrap();
-    assert_eq!(looked(&cluster), 1, "once for all calls of a pass");
+    assert_eq!(inspected(&cluster), 1, "once for all calls of a pass");
     assert!(flink.heard().contains("host: orders-rest.shop:"), "{}", flink.heard());
     let (cluster, flink) = world(&own("None")).await;
     let error = client(&cluster, &flink).cancel(JOB).await.unwrap_err();
@@ -124,11 +124,11 @@ async fn a_session_job_is_not_submitted_to_somebody_elses_cluster() {
             json!({"type": "ExternalName", "externalName": "victim-rest.b.svc.cluster.local"});
     })
     .await;
-    let told = |cluster: &FakeCluster| {
+    let described = |cluster: &FakeCluster| {
         error_of(cluster, "flinksessionjobs", "clicks")
             .filter(|error| error.contains("victim-rest"))
     };
-    let error = operating.until("it is told", told).await;
+    let error = operating.until("it is told", described).await;
     assert!(error.contains("Service `shop/orders-rest`"), "{error}");
     assert_eq!(operating.flink.requests("POST"), [""; 0]);
     operating.stop().await;

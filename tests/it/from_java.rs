@@ -231,7 +231,7 @@ fn stated_reasons() -> BTreeSet<String> {
         .collect();
     let made = Regex::new(
         "(?:Event::(?:normal|warning)\\(|Problem::upgrade\\(|Problem::new\\(\\s*[^,\"]+,\
-         |self\\.(?:tell|warn|complain|refuse)\\(|\\breason:)\\s*(?:\"([A-Z]\\w+)\"|(?:\\w+::)*([A-Z_]{2,}))[,\\s]\
+         |self\\.(?:emit|warn|complain|refuse)\\(|\\breason:)\\s*(?:\"([A-Z]\\w+)\"|(?:\\w+::)*([A-Z_]{2,}))[,\\s]\
          |Self::new\\(\\s*\"([A-Z]\\w+)\", message",
     )
     .unwrap();
@@ -243,7 +243,7 @@ fn stated_reasons() -> BTreeSet<String> {
 }
 
 #[test]
-fn reasons_of_events_that_java_does_not_have_are_told() {
+fn reasons_of_events_that_java_does_not_have_are_reported() {
     let page = fs::read_to_string(path(PAGE)).unwrap();
     let events = page.split_once("<!-- end of events -->").unwrap().1;
     let only_here = events.split_once("\n###").unwrap().0;
@@ -264,13 +264,13 @@ fn reasons_of_events_that_java_does_not_have_are_told() {
         assert!(stated.contains(reason), "{reason}: {stated:?}");
     }
     for reason in &stated {
-        let is_told = of_java.contains(&**reason) || only_here.contains(&**reason);
-        assert!(is_told, "{PAGE} does not name the event {reason}");
+        let is_reported = of_java.contains(&**reason) || only_here.contains(&**reason);
+        assert!(is_reported, "{PAGE} does not name the event {reason}");
     }
 }
 
 /// Returns the names of all metrics once everything has happened: the scope, and the name below it.
-fn told() -> BTreeSet<String> {
+fn described() -> BTreeSet<String> {
     let groups = "kubernetes.operator.kubernetes.client.metrics.http.response.code.groups.enabled";
     let config = FlinkConfig::from_iter([(groups, "true")]);
     let [host, namespace, name] = ["h", "ops", "op"].map(str::to_owned);
@@ -352,13 +352,13 @@ fn told() -> BTreeSet<String> {
 
 #[test]
 fn metrics_have_the_names_of_the_list() {
-    let told = told();
+    let told = described();
     let kept = Regex::new("<[^>]*>").unwrap();
     for Row { name, state, .. } in list("metrics") {
         let literal: Vec<String> = kept.split(&name).map(regex::escape).collect();
         let pattern = Regex::new(&format!("^{}$", literal.join(".+"))).unwrap();
-        let is_told = told.iter().any(|told| pattern.is_match(told));
-        assert_eq!(is_told, state == "works", "{name}: {state}");
+        let is_reported = told.iter().any(|told| pattern.is_match(told));
+        assert_eq!(is_reported, state == "works", "{name}: {state}");
     }
     let reading = Reading {
         stat: &format!("1 (x) S {}", "1 ".repeat(49)),

@@ -31,7 +31,7 @@ fn reads(cluster: &FakeCluster) -> usize {
 }
 
 #[tokio::test]
-async fn what_goes_is_not_read_at_each_look() {
+async fn what_goes_is_not_read_at_each_check() {
     let operating = Operating::start(FakeFlink::start().await);
     operating.run(&Scene::running("stateless"));
     operating.until_seen_running().await;

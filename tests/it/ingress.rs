@@ -26,7 +26,7 @@ async fn edit(cluster: &FakeCluster, ingress: Value) {
 }
 
 /// Returns the event about an Ingress that differs from the desired one.
-async fn told(operating: &Operating) -> String {
+async fn described(operating: &Operating) -> String {
     let event = |cluster: &FakeCluster| events(cluster, "IngressManagement").into_iter().next();
     let event = operating.until("it is told", event).await;
     event["message"].as_str().or(event["note"].as_str()).unwrap().to_owned()
@@ -75,7 +75,7 @@ async fn a_cluster_without_gateways_runs_the_job_and_says_so() {
     cluster.remove_kind("httproutes");
     cluster.insert(behind_a_gateway());
     let operating = Operating::start_on(cluster, FakeFlink::start().await);
-    let text = told(&operating).await;
+    let text = described(&operating).await;
     assert!(text.contains("HTTPRoute") && text.contains("the job runs without"), "{text}");
     let is_deployed = |cluster: &FakeCluster| {
         let stored = cluster.object("flinkdeployments", "shop", "orders")?;
@@ -87,14 +87,14 @@ async fn a_cluster_without_gateways_runs_the_job_and_says_so() {
 }
 
 #[tokio::test]
-async fn one_that_is_refused_is_told_and_the_job_is_looked_after() {
+async fn one_that_is_refused_is_reported_and_the_job_is_maintained() {
     let operating = Operating::start(FakeFlink::start().await);
     operating.run(&Scene::running("savepoint"));
     operating.until_seen_running().await;
     let cluster = &operating.cluster;
     cluster.refuse(Method::PATCH, "/ingresses/", 403, "host and path are taken already");
     edit(cluster, json!({"template": "one.example.com"})).await;
-    let text = told(&operating).await;
+    let text = described(&operating).await;
     assert!(text.contains("taken already") && text.contains("spec.ingress"), "{text}");
     let is_on_record = |cluster: &FakeCluster| {
         let stored = cluster.object("flinkdeployments", "shop", "orders")?;
@@ -119,7 +119,7 @@ async fn one_of_somebody_else_stays_theirs() {
         "spec": {"rules": [{"host": "theirs.example.com"}]},
     }));
     edit(cluster, json!({"template": "one.example.com"})).await;
-    let text = told(&operating).await;
+    let text = described(&operating).await;
     assert!(text.contains("belongs to someone else"), "{text}");
     edit(cluster, Value::Null).await;
     let is_on_record = |cluster: &FakeCluster| {

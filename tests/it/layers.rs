@@ -62,7 +62,7 @@ const SHELL_CRATES: &[&str] = &["client-features", "clients", "operator", "sandb
 const FENCE: &str = "fence";
 
 #[test]
-fn programs_beside_the_loop_stand_alone() {
+fn programs_outside_of_the_loop_stand_alone() {
     let files = files_of("crates/operator/src");
     let mut broken = Vec::new();
     for file in &files {

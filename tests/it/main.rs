@@ -60,3 +60,4 @@ mod support;
 mod supported;
 mod upstream;
 mod webhook;
+mod words;

@@ -142,11 +142,11 @@ impl Scraped {
     }
 
     /// Scrapes until `look` finds what it needs.
-    async fn until(&self, what: &str, look: impl Fn(&Series) -> bool) -> Series {
+    async fn until(&self, what: &str, inspect: impl Fn(&Series) -> bool) -> Series {
         let start = Instant::now();
         loop {
             let series = self.scrape().await;
-            if look(&series) {
+            if inspect(&series) {
                 return series;
             }
             assert!(start.elapsed() < PATIENCE, "not in time: {what}\n{series:#?}");
@@ -172,8 +172,8 @@ async fn a_scrape_has_the_names_and_labels_of_the_java_operator() {
     scraped.operating.until_seen_running().await;
     let finished = "namespace_resource_JOSDK_Reconciliation_finished_Count";
     let age = "namespace_resource_Checkpoint_AgeSeconds";
-    let is_told = |series: &Series| value(series, finished) > 0.0 && value(series, age) > 0.0;
-    let series = scraped.until("a pass ends, and one asks for checkpoints", is_told).await;
+    let is_reported = |series: &Series| value(series, finished) > 0.0 && value(series, age) > 0.0;
+    let series = scraped.until("a pass ends, and one asks for checkpoints", is_reported).await;
     scraped.stop().await;
     for (name, all) in &series {
         let Some(name) = name.strip_prefix("flink_k8soperator_") else {
@@ -214,10 +214,10 @@ async fn a_scrape_has_the_names_and_labels_of_the_java_operator() {
         }
     }
     for (pattern, _) in JAVA {
-        let is_told = |name: &String| {
+        let is_reported = |name: &String| {
             name.strip_prefix("flink_k8soperator_").is_some_and(|name| matches(pattern, name))
         };
-        assert!(series.keys().any(is_told), "{pattern} is missing");
+        assert!(series.keys().any(is_reported), "{pattern} is missing");
     }
     assert!((value(&series, "namespace_Count") - 1.0).abs() < f64::EPSILON);
     assert!(value(&series, "FlinkClient_HttpResponse_200_Count") > 0.0);

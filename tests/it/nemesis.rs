@@ -41,7 +41,7 @@ use statuses::Statuses;
 const MINUTES: u64 = 10;
 /// Time for everything to come to rest once nothing fails any more.
 const SETTLED_WITHIN: Duration = Duration::from_mins(15);
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_EVERY: Duration = Duration::from_secs(1);
 
 fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
@@ -117,7 +117,7 @@ fn strike(stage: &Stage, events: &[Event]) {
             scope.spawn(|| faults::run(stage, event));
         }
     });
-    stage.history.tell("healed", "", Value::Null);
+    stage.history.emit("healed", "", Value::Null);
 }
 
 /// Waits until every spec is carried out, and returns what is not.
@@ -127,14 +127,14 @@ fn until_settled(stage: &Stage, what: &str) -> Vec<String> {
         answers::give(stage);
         let left = left(stage, |resource| !is_carried_out(resource));
         if left.is_empty() {
-            stage.history.tell(what, "", json!(start.elapsed().as_secs()));
+            stage.history.emit(what, "", json!(start.elapsed().as_secs()));
             return left;
         }
         if start.elapsed() >= SETTLED_WITHIN {
-            stage.history.tell("unsettled", "", json!(left));
+            stage.history.emit("unsettled", "", json!(left));
             return left.into_iter().map(|it| format!("not {what}: {it}")).collect();
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_EVERY);
     }
 }
 
@@ -158,7 +158,7 @@ fn end_jobs(stage: &Stage) -> Vec<String> {
     for name in ["native", "standalone", "sessionjob/session", "bluegreen/colours", "lab"] {
         let output = stage.cluster.try_flink(&["delete", name, "--yes", "--timeout", "10m"]);
         let said = crate::e2e::cluster::said(&output);
-        stage.history.tell("deleted", name, json!(said));
+        stage.history.emit("deleted", name, json!(said));
     }
     let start = Instant::now();
     loop {
@@ -166,6 +166,6 @@ fn end_jobs(stage: &Stage) -> Vec<String> {
         if left.is_empty() || start.elapsed() >= SETTLED_WITHIN {
             return left.into_iter().map(|it| format!("not gone: {it}")).collect();
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_EVERY);
     }
 }

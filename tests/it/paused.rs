@@ -19,7 +19,7 @@ fn pause(cluster: &FakeCluster, plural: &str, name: &str, value: Value) {
     cluster.insert(object);
 }
 
-fn is_told(cluster: &FakeCluster, plural: &str, name: &str) -> Option<bool> {
+fn is_reported(cluster: &FakeCluster, plural: &str, name: &str) -> Option<bool> {
     let object = cluster.object(plural, "shop", name)?;
     let conditions = object["status"]["conditions"].as_array()?;
     Some(conditions.iter().any(|condition| condition["type"] == "Paused"))
@@ -32,8 +32,9 @@ async fn a_paused_deployment_is_made_once_it_is_unpaused() {
     resource["metadata"]["annotations"] = json!({PAUSED: "true"});
     operating.cluster.insert(resource);
     let (plural, name) = ("flinkdeployments", "orders");
-    let told = |cluster: &FakeCluster| is_told(cluster, plural, name).filter(|told| *told);
-    operating.until("its status says that it is paused", told).await;
+    let described =
+        |cluster: &FakeCluster| is_reported(cluster, plural, name).filter(|described| *described);
+    operating.until("its status says that it is paused", described).await;
     let event = |cluster: &FakeCluster| {
         cluster.objects("events").into_iter().find(|event| event["reason"] == "Paused")
     };
@@ -52,8 +53,8 @@ async fn a_child_is_paused_and_unpaused_with_its_blue_green_deployment() {
     let job_manager = |cluster: &FakeCluster| cluster.object("deployments", "shop", "trial-blue");
     operating.until("the child's JobManager is made", job_manager).await;
     let of_both = |cluster: &FakeCluster| {
-        let parent = is_told(cluster, "flinkbluegreendeployments", "trial")?;
-        Some((parent, is_told(cluster, "flinkdeployments", "trial-blue")?))
+        let parent = is_reported(cluster, "flinkbluegreendeployments", "trial")?;
+        Some((parent, is_reported(cluster, "flinkdeployments", "trial-blue")?))
     };
     for (value, expected) in [(json!("true"), true), (Value::Null, false)] {
         pause(&operating.cluster, "flinkbluegreendeployments", "trial", value);

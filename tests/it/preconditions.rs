@@ -47,7 +47,7 @@ async fn a_deployment_that_came_in_between_gets_what_belongs_to_it() {
 }
 
 #[tokio::test]
-async fn a_deployment_of_somebody_else_that_came_in_between_is_told() {
+async fn a_deployment_of_somebody_else_that_came_in_between_is_reported() {
     let scene = Scene::new("stateless");
     let mut theirs = job_manager_of(&scene.resource);
     theirs["metadata"]["ownerReferences"] = json!([]);
@@ -115,7 +115,7 @@ fn periodic(name: &str, minute: i64) -> Value {
 
 /// Its user may just have labelled it as one to keep.
 #[tokio::test]
-async fn an_old_snapshot_is_removed_as_it_was_seen_and_looked_at_again_where_it_changed() {
+async fn an_old_snapshot_is_removed_as_it_was_seen_and_checked_again_where_it_changed() {
     let cluster = FakeCluster::new();
     let old = cluster.insert(periodic("old", 9));
     cluster.insert(periodic("new", 1));

@@ -58,7 +58,7 @@ async fn suspend(operating: &Operating) {
 }
 
 #[tokio::test]
-async fn a_deployment_that_is_refused_is_told_in_the_status_until_it_is_accepted() {
+async fn a_deployment_that_is_refused_is_reported_in_the_status_until_it_is_accepted() {
     let operating = refused().await;
     let resource = operating.cluster.object("flinkdeployments", "shop", "orders").unwrap();
     assert_eq!(resource["status"]["lifecycleState"], "UPGRADING");
@@ -71,7 +71,7 @@ async fn a_deployment_that_is_refused_is_told_in_the_status_until_it_is_accepted
 }
 
 #[tokio::test]
-async fn a_refusal_of_an_earlier_operator_is_told_until_the_next_one_is_accepted() {
+async fn a_refusal_of_an_earlier_operator_is_reported_until_the_next_one_is_accepted() {
     let operating = refused().await;
     let operating = operating.restart_after(FakeCluster::heal).await;
     until_deployed(&operating).await;
@@ -99,7 +99,7 @@ async fn a_service_of_somebody_else_is_neither_changed_nor_taken_over() {
 }
 
 #[tokio::test]
-async fn an_edit_is_followed_while_a_service_beside_the_job_manager_is_refused() {
+async fn an_edit_is_followed_while_a_service_alongside_the_job_manager_is_refused() {
     let cluster = FakeCluster::new();
     let fault = Fault::Refused(403, QUOTA.to_owned());
     cluster.fail(Method::POST, "/services", fault, usize::MAX);
@@ -138,7 +138,7 @@ async fn a_service_that_is_refused_is_made_plain_so_that_its_job_can_be_saved() 
 }
 
 /// Starts a running job with an edit for which a dry run of a Service is rejected with this message.
-async fn edited_beside(refusal: &str) -> Operating {
+async fn edited_alongside(refusal: &str) -> Operating {
     let cluster = FakeCluster::new();
     let fault = Fault::Refused(403, refusal.to_owned());
     cluster.fail(Method::POST, "/services?&dryRun=All", fault, usize::MAX);
@@ -160,7 +160,7 @@ async fn until_replaced(operating: &Operating) {
 
 #[tokio::test]
 async fn a_job_runs_on_while_an_object_of_its_next_cluster_would_be_refused() {
-    let operating = edited_beside("no Services in this namespace").await;
+    let operating = edited_alongside("no Services in this namespace").await;
     operating
         .until("it is told", |cluster| {
             let error = error_of(cluster, "flinkdeployments", "orders")?;
@@ -185,7 +185,7 @@ async fn a_job_runs_on_while_an_object_of_its_next_cluster_would_be_refused() {
 /// The running objects use up the quota, but are gone before the new ones are created.
 #[tokio::test]
 async fn a_quota_that_the_objects_of_the_running_cluster_use_up_holds_up_no_edit() {
-    let operating = edited_beside(QUOTA).await;
+    let operating = edited_alongside(QUOTA).await;
     until_replaced(&operating).await;
     operating.stop().await;
 }
@@ -237,8 +237,8 @@ async fn the_savepoint_of_an_upgrade_whose_resource_is_refused_is_named() {
     flink.use_real_time();
     let operating = Operating::start_on(cluster, flink);
     operating.run(&Scene::running("savepoint").edit(|spec| spec.restart_nonce = Some(1)));
-    let told = |cluster: &FakeCluster| events(cluster, "SnapshotError").pop();
-    let event = operating.until("the refusal is told", told).await;
+    let described = |cluster: &FakeCluster| events(cluster, "SnapshotError").pop();
+    let event = operating.until("the refusal is told", described).await;
     let message = event["message"].as_str().unwrap();
     assert!(message.contains("savepoint `s3://lake/sp/"), "{message}");
     operating.stop().await;
@@ -310,7 +310,7 @@ async fn a_nonce_whose_snapshot_was_made_unheard_makes_no_second_one() {
 const FAILED_WEBHOOK: &str = "Internal error occurred: failed calling webhook \"a.example.com\"";
 
 #[tokio::test]
-async fn a_job_beside_whose_job_manager_a_webhook_fails_is_on_record_and_follows_its_user() {
+async fn a_job_alongside_whose_job_manager_a_webhook_fails_is_on_record_and_follows_its_user() {
     let cluster = FakeCluster::new();
     let fault = Fault::Refused(500, FAILED_WEBHOOK.to_owned());
     cluster.fail(Method::POST, "/services", fault, usize::MAX);

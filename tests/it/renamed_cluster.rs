@@ -14,12 +14,12 @@ async fn renamed(to: &str) -> (Operating, String) {
     job["spec"]["deploymentName"] = json!(to);
     job["metadata"]["generation"] = json!(2);
     operating.cluster.insert(job);
-    let told = |cluster: &FakeCluster| {
+    let described = |cluster: &FakeCluster| {
         let job = cluster.object("flinksessionjobs", "shop", "clicks")?;
         let error = job["status"]["error"].as_str()?;
         error.contains("cannot change from `orders`").then_some(())
     };
-    operating.until("the edit is refused", told).await;
+    operating.until("the edit is refused", described).await;
     (operating, id)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use autoscaler::state;
 use clients::flink::Client;
-use clients::store::{self, Kept, Memory, Place, Store};
+use clients::store::{self, Memory, Place, Record, Store};
 use config::FlinkConfig;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -39,8 +39,8 @@ async fn flink(rate: f64) -> FakeFlink {
     flink
 }
 
-fn with_load<T>(flink: &FakeFlink, look: impl FnOnce(&mut Load) -> T) -> T {
-    flink.with_job(JOB, |job| look(job.load.as_mut().unwrap()))
+fn with_load<T>(flink: &FakeFlink, inspect: impl FnOnce(&mut Load) -> T) -> T {
+    flink.with_job(JOB, |job| inspect(job.load.as_mut().unwrap()))
 }
 
 fn parallelism(flink: &FakeFlink) -> (u32, u32) {
@@ -145,10 +145,10 @@ async fn a_job_is_scaled_in_place_and_history_outlives_the_process() {
     let running = start(&urls, store::open(&place).await.unwrap(), &[]).await;
     running.until_scaled(&flink, 4).await;
     // A job that is being scaled is CREATED for a moment.
-    let is_told = |job: &Value| {
+    let is_reported = |job: &Value| {
         job["vertices"][SOURCE]["decided"].is_u64() && text(&job["state"]) == "RUNNING"
     };
-    let job = running.until_job(&flink, "it is told", is_told).await;
+    let job = running.until_job(&flink, "it is told", is_reported).await;
     assert_eq!(text(&job["effect"]), "in place", "{job:#}");
     assert_eq!(text(&job["name"]), "CarTopSpeedWindowingExample");
     running.stop().await;
@@ -181,7 +181,7 @@ impl Store for Java {
         "java"
     }
 
-    fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Kept, store::Error>> {
+    fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Record, store::Error>> {
         self.0.read(job)
     }
 
@@ -197,7 +197,7 @@ impl Store for Java {
     fn write<'a>(
         &'a self,
         job: &'a str,
-        kept: &'a Kept,
+        kept: &'a Record,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<i64, store::Error>> {
         self.0.write(job, kept, now)
@@ -269,13 +269,13 @@ async fn a_job_that_is_new_is_advised_first() {
             ("job.autoscaler.metrics.window", window),
         ];
         let running = start(&[flink.base_url()], Arc::new(Memory::default()), &options).await;
-        let is_told =
+        let is_reported =
             |job: &Value| text(&job["outcome"]).starts_with("decisions are only reported until");
         let is_changed = || !flink.requests("PUT ").is_empty();
         let job = running
-            .until_job(&flink, "it is advised, or scaled", |job| is_told(job) || is_changed())
+            .until_job(&flink, "it is advised, or scaled", |job| is_reported(job) || is_changed())
             .await;
-        let is_advised = is_told(&job) && !is_changed();
+        let is_advised = is_reported(&job) && !is_changed();
         running.until_scaled(&flink, 4).await;
         running.stop().await;
         if is_advised {
@@ -365,7 +365,7 @@ async fn what_is_stored_and_cut_short_decides_nothing_and_stays() {
     let flink = flink(100.0).await;
     let store: Arc<dyn Store> = Arc::new(Memory::default());
     let cut = [("parallelismOverrides".to_owned(), format!("{SOURCE}:2,{WINDOW}"))];
-    let cut = Kept { data: cut.into(), ..Kept::default() };
+    let cut = Record { data: cut.into(), ..Record::default() };
     store.write(&key(&flink), &cut, Timestamp::now()).await.unwrap();
     let running = start(&[flink.base_url()], Arc::clone(&store), &[]).await;
     let job = running.until_job(&flink, "it is told", |job| job["error"].is_string()).await;
@@ -377,7 +377,7 @@ async fn what_is_stored_and_cut_short_decides_nothing_and_stays() {
     assert_eq!(kept.data, cut.data);
     // Repairing it needs no restart.
     let mended = [("parallelismOverrides".to_owned(), format!("{SOURCE}:2,{WINDOW}:2"))];
-    let mended = Kept { data: mended.into(), ..kept };
+    let mended = Record { data: mended.into(), ..kept };
     store.write(&key(&flink), &mended, Timestamp::now()).await.unwrap();
     running.until_scaled(&flink, 3).await;
     running.stop().await;
@@ -389,7 +389,7 @@ async fn history_that_cannot_be_read_is_set_aside() {
     let store: Arc<dyn Store> = Arc::new(Memory::default());
     let of_tomorrow = "vertices: {of: tomorrow}".to_owned();
     let data = [("scalingHistory".to_owned(), of_tomorrow.clone())].into();
-    let kept = Kept { data, ..Kept::default() };
+    let kept = Record { data, ..Record::default() };
     store.write(&key(&flink), &kept, Timestamp::now()).await.unwrap();
     let running = start(&[flink.base_url()], Arc::clone(&store), &[]).await;
     running.until_job(&flink, "it is judged", |job| job["balanced"].as_u64() > Some(0)).await;
@@ -411,7 +411,7 @@ async fn of_two_processes_with_one_store_one_stores_and_what_it_decided_counts()
         let mut stored = state::read(&kept.data).unwrap();
         stored.state.overrides = [(SOURCE.into(), 7), (WINDOW.into(), 7)].into();
         let data = state::write(&stored).unwrap().data;
-        let others = Kept { data, ..kept };
+        let others = Record { data, ..kept };
         if store.write(&key(&flink), &others, Timestamp::now()).await.is_ok() {
             break;
         }
@@ -438,7 +438,7 @@ pub(crate) async fn a_job_that_has_stopped_is_forgotten() {
     running.until_job(&flink, "it is back", Value::is_object).await;
     flink.with_job(JOB, |job| job.state = "FINISHED".into());
     running.until_job(&flink, "it is gone", Value::is_null).await;
-    assert_eq!(store.read(&key(&flink)).await.unwrap(), Kept::default());
+    assert_eq!(store.read(&key(&flink)).await.unwrap(), Record::default());
     running.stop().await;
 }
 
@@ -450,11 +450,11 @@ async fn a_job_whose_autoscaler_is_off_is_left_alone() {
         let off = ("job.autoscaler.enabled".to_owned(), "false".to_owned());
         cluster.configuration.extend([off]);
     });
-    let kept = Kept { data: [("a".to_owned(), "b".to_owned())].into(), ..Kept::default() };
+    let kept = Record { data: [("a".to_owned(), "b".to_owned())].into(), ..Record::default() };
     store.write(&key(&flink), &kept, Timestamp::now()).await.unwrap();
     let running = start(&[flink.base_url()], Arc::clone(&store), &[]).await;
     running.until_job(&flink, "it is off", |job| text(&job["effect"]) == "off").await;
-    assert_eq!(store.read(&key(&flink)).await.unwrap(), Kept::default());
+    assert_eq!(store.read(&key(&flink)).await.unwrap(), Record::default());
     assert_eq!(flink.requests("metrics"), [""; 0]);
     running.stop().await;
 }

@@ -120,28 +120,28 @@ fn figures() -> BTreeMap<String, usize> {
     for (name, folder) in crates() {
         let sources = sources(&folder);
         let graph = arrows(&sources);
-        let mut tell = |what: &str, figure| {
+        let mut emit = |what: &str, figure| {
             if figure > 0 {
                 figures.insert(format!("{name}: {what}"), figure);
             }
         };
         let lines: usize = sources.iter().map(|of| of.lines).sum();
         all_lines += lines;
-        tell("modules in one circle", largest_circle(&graph));
-        tell("modules in one circle of calls", largest_circle(&with_calls(&sources, graph)));
+        emit("modules in one circle", largest_circle(&graph));
+        emit("modules in one circle of calls", largest_circle(&with_calls(&sources, graph)));
         let all = || sources.iter().map(|of| &*of.code);
         long_files += sources.iter().filter(|of| of.lines > FILE_MAX).count();
         long_functions += all().flat_map(functions).filter(|lines| *lines > FUNCTION_MAX).count();
         if name == "lifecycle" {
-            tell("lines", lines);
+            emit("lines", lines);
             let count = |regex: &Regex| all().map(|code| regex.find_iter(code).count()).sum();
-            tell("functions that return Halt", count(&HALTS));
-            tell("places that write a state", count(&STATE_WRITE));
+            emit("functions that return Halt", count(&HALTS));
+            emit("places that write a state", count(&STATE_WRITE));
             let of_pass = |code: &str| -> usize {
                 let blocks = BLOCK_OF_PASS.find_iter(code).filter_map(|of| block(code, of.end()));
                 blocks.map(|block| FUNCTION.find_iter(block).count()).sum()
             };
-            tell("methods of Pass", all().map(of_pass).sum());
+            emit("methods of Pass", all().map(of_pass).sum());
         }
     }
     figures.insert("lines".to_owned(), all_lines);

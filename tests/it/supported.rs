@@ -21,7 +21,7 @@ fn flink_versions() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_page_tells_how_each_version_of_flink_is_supported() {
+fn the_page_shows_how_each_version_of_flink_is_supported() {
     let tools = fs::read_to_string(path("tests/tools.sh")).unwrap();
     let tested: Vec<String> = ["flink=", "flink_between="]
         .iter()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use bytes::Bytes;
-use clients::cluster::webhooks::{self, Kept, SecretName};
+use clients::cluster::webhooks::{self, CertificateSecret, SecretName};
 use config::label_selector::LabelSelector;
 use config::{FlinkConfig, OperatorConfig};
 use http_body_util::{BodyExt, Full};
@@ -258,7 +258,7 @@ async fn a_mutator_that_hangs_and_is_not_needed_refuses_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_told_and_holds_up_nobody() {
+async fn what_is_no_review_is_reported_and_holds_up_nobody() {
     let hook = Hook::start(&FakeCluster::new(), &[]).await;
     assert_eq!(hook.ask("/validate", b"{".to_vec()).await.0, 400);
     assert_eq!(hook.ask("/validate", vec![b' '; (4 << 20) + 1]).await.0, 413);
@@ -317,7 +317,7 @@ fn replica(cluster: &FakeCluster) -> (Keeper, watch::Receiver<Option<Arc<ServerC
     Keeper::new(cluster.client(), source, vec!["hook.flink-operator.svc".to_owned()])
 }
 
-fn kept(cluster: &FakeCluster, name: &str) -> String {
+fn stored(cluster: &FakeCluster, name: &str) -> String {
     let secret = cluster.object("secrets", "flink-operator", SECRET).unwrap();
     secret["data"][name].as_str().unwrap_or_default().to_owned()
 }
@@ -336,32 +336,32 @@ async fn replicas_share_one_certificate_and_renew_it_together() {
     let cluster = installed();
     let ((mut one, one_tls), (mut other, other_tls)) = (replica(&cluster), replica(&cluster));
     let now = Timestamp::now();
-    let (first, second) = tokio::join!(one.look(now), other.look(now));
+    let (first, second) = tokio::join!(one.inspect(now), other.inspect(now));
     first.unwrap();
     second.unwrap();
     assert!(one_tls.borrow().is_some() && other_tls.borrow().is_some());
-    assert_eq!(trusted(&cluster), [kept(&cluster, "ca.crt"), kept(&cluster, "ca.crt")]);
+    assert_eq!(trusted(&cluster), [stored(&cluster, "ca.crt"), stored(&cluster, "ca.crt")]);
 
     cluster.forget_requests();
-    one.look(now).await.unwrap();
-    other.look(now).await.unwrap();
+    one.inspect(now).await.unwrap();
+    other.inspect(now).await.unwrap();
     assert!(cluster.writes().is_empty(), "at rest nothing is written: {:?}", cluster.writes());
 
-    let (certificate, authority) = (kept(&cluster, "tls.crt"), kept(&cluster, "ca.crt"));
+    let (certificate, authority) = (stored(&cluster, "tls.crt"), stored(&cluster, "ca.crt"));
     let former = one_tls.borrow().clone().unwrap();
     let later = now + Duration::from_hours(300 * 24);
-    let (first, second) = tokio::join!(one.look(later), other.look(later));
+    let (first, second) = tokio::join!(one.inspect(later), other.inspect(later));
     first.unwrap();
     second.unwrap();
     assert!(Arc::ptr_eq(&former, one_tls.borrow().as_ref().unwrap()), "API servers see it first");
     let settled = later + Duration::from_mins(1);
-    let (first, second) = tokio::join!(one.look(settled), other.look(settled));
+    let (first, second) = tokio::join!(one.inspect(settled), other.inspect(settled));
     first.unwrap();
     second.unwrap();
     assert!(!Arc::ptr_eq(&former, one_tls.borrow().as_ref().unwrap()));
-    assert_ne!(kept(&cluster, "tls.crt"), certificate);
-    assert_ne!(kept(&cluster, "ca.crt"), authority);
-    assert_eq!(trusted(&cluster), [kept(&cluster, "ca.crt"), kept(&cluster, "ca.crt")]);
+    assert_ne!(stored(&cluster, "tls.crt"), certificate);
+    assert_ne!(stored(&cluster, "ca.crt"), authority);
+    assert_eq!(trusted(&cluster), [stored(&cluster, "ca.crt"), stored(&cluster, "ca.crt")]);
 }
 
 #[tokio::test]
@@ -369,15 +369,15 @@ async fn a_certificate_that_nobody_trusts_yet_replaces_none_that_they_do() {
     let cluster = installed();
     let (mut keeper, tls) = replica(&cluster);
     let now = Timestamp::now();
-    keeper.look(now).await.unwrap();
+    keeper.inspect(now).await.unwrap();
     let in_use = tls.borrow().clone().unwrap();
     cluster.fail(Method::PATCH, "webhookconfigurations", Fault::Status(403), 1);
     let later = now + Duration::from_hours(300 * 24);
-    let told = keeper.look(later).await.unwrap_err().to_string();
+    let told = keeper.inspect(later).await.unwrap_err().to_string();
     assert!(told.contains(CONFIGURATION) && told.contains("does not trust the webhook"), "{told}");
     assert!(Arc::ptr_eq(&in_use, tls.borrow().as_ref().unwrap()));
-    keeper.look(later).await.unwrap();
-    keeper.look(later + Duration::from_mins(1)).await.unwrap();
+    keeper.inspect(later).await.unwrap();
+    keeper.inspect(later + Duration::from_mins(1)).await.unwrap();
     assert!(!Arc::ptr_eq(&in_use, tls.borrow().as_ref().unwrap()));
 }
 
@@ -386,11 +386,11 @@ async fn a_slow_replica_takes_no_trust_back() {
     let cluster = installed();
     let (mut keeper, _tls) = replica(&cluster);
     let now = Timestamp::now();
-    keeper.look(now).await.unwrap();
+    keeper.inspect(now).await.unwrap();
     let secret = SecretName { namespace: "flink-operator".to_owned(), name: SECRET.to_owned() };
     let stored = webhooks::read(&cluster.client(), &secret).await.unwrap().unwrap();
-    let former = stored.get(Kept::AUTHORITY);
-    keeper.look(now + Duration::from_hours(300 * 24)).await.unwrap();
+    let former = stored.get(CertificateSecret::AUTHORITY);
+    keeper.inspect(now + Duration::from_hours(300 * 24)).await.unwrap();
     let renewed = trusted(&cluster);
     // It read the Secret before the other one wrote it.
     let slow = webhooks::trust(&cluster.client(), CONFIGURATION, &secret, &former).await;
@@ -399,12 +399,12 @@ async fn a_slow_replica_takes_no_trust_back() {
 }
 
 #[tokio::test]
-async fn what_keeps_the_secret_from_being_written_is_told() {
+async fn what_keeps_the_secret_from_being_written_is_reported() {
     let cluster = installed();
     let (mut keeper, tls) = replica(&cluster);
     let forbidden = "secrets \"kubectl-flink-operator-webhook\" is forbidden: User \"u\" cannot update resource \"secrets\" in API group \"\" in the namespace \"flink-operator\"";
     cluster.refuse(Method::PUT, "secrets", 403, forbidden);
-    let told = keeper.look(Timestamp::now()).await.unwrap_err().to_string();
+    let told = keeper.inspect(Timestamp::now()).await.unwrap_err().to_string();
     assert!(told.contains("flink-operator/kubectl-flink-operator-webhook"), "{told}");
     assert!(told.contains("cannot update secrets"), "{told}");
     assert!(tls.borrow().is_none());

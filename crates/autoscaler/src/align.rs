@@ -30,18 +30,18 @@ pub struct Aligned {
 
 /// Aligns the target; the result may be the current parallelism.
 pub fn align(target: &Target, alignment: Alignment) -> Aligned {
-    let kept = |parallelism| Aligned { parallelism, is_limited: false };
+    let stored = |parallelism| Aligned { parallelism, is_limited: false };
     let (is_load_reducing, is_legacy) = match alignment {
-        Alignment::Mode(AlignmentMode::Off) => return kept(target.target),
+        Alignment::Mode(AlignmentMode::Off) => return stored(target.target),
         Alignment::Mode(AlignmentMode::Balanced) => (true, false),
         Alignment::Mode(AlignmentMode::EvenlySpread) => (false, false),
         Alignment::Legacy(AdjustMode::MaximizeUtilisation) => (true, true),
         Alignment::Legacy(AdjustMode::EvenlySpread) => (false, true),
     };
     match target.first_above(is_load_reducing) {
-        Some(parallelism) => kept(parallelism),
+        Some(parallelism) => stored(parallelism),
         None if is_legacy => target.first_below(),
-        None => kept(target.target.min(target.cap()).max(target.lower)),
+        None => stored(target.target.min(target.cap()).max(target.lower)),
     }
 }
 

@@ -74,7 +74,7 @@ const REMOVED: [&ConfigOption<MemorySize>; 3] = [
 /// Maximum length of the value of a tuned option.
 const VALUE_MAX: usize = 500;
 /// Maximum length of a key in a message, in characters.
-const TOLD_MAX: usize = 200;
+const REPORTED_MAX: usize = 200;
 
 /// Recommends memory; `None` if Flink could not divide the present memory, or if usage was not measured: a TaskManager
 /// without metaspace does not start.
@@ -219,7 +219,7 @@ fn removed() -> impl Iterator<Item = &'static str> {
 pub fn check(changes: &ConfigChanges) -> Result<(), String> {
     let ConfigChanges { overrides, removals } = changes;
     let untuned = |key: &str| {
-        let key: String = key.chars().flat_map(char::escape_debug).take(TOLD_MAX).collect();
+        let key: String = key.chars().flat_map(char::escape_debug).take(REPORTED_MAX).collect();
         format!("`{key}` is not tuned")
     };
     for (key, value) in overrides {

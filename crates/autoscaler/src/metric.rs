@@ -82,7 +82,7 @@ impl PartialEq for Evaluated {
 }
 
 /// Figures of a vertex that are exported, and whether each has an average.
-pub const TOLD: [(Metric, bool); 12] = [
+pub const REPORTED: [(Metric, bool); 12] = [
     (Metric::Load, true),
     (Metric::TrueProcessingRate, true),
     (Metric::TargetDataRate, true),

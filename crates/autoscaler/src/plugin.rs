@@ -25,7 +25,7 @@ use config::secret::hide_in_value;
 use super::topology::VertexId;
 
 pub use answer::Verdict;
-pub use teller::{Teller, told_with_figures};
+pub use teller::{Teller, described_with_figures};
 
 /// What a rule influences.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -84,10 +84,10 @@ pub fn add(
     let max = SAMPLES_MAX.min(VERTEX_SAMPLES_MAX / vertices.max(1)).max(2);
     while samples.len() > max {
         // Every other one goes, and those that stay still cover the window.
-        let mut is_kept = false;
+        let mut is_retained = false;
         samples.retain(|at, _| {
-            is_kept = !is_kept;
-            is_kept || *at == now
+            is_retained = !is_retained;
+            is_retained || *at == now
         });
     }
     Window { samples, full_at, is_stabilizing: now < stable_at }

@@ -62,7 +62,7 @@ pub fn decide(world: &World<'_>) -> Result<Plan, Question> {
         Err(Halt::Problem { reason, message }) => Pass::new(world).refuse(reason, message),
     };
     if let Some(why) = &world.facts.stopped_at {
-        not_carried_out::tell_first(&mut plan, world.status, why);
+        not_carried_out::report_before(&mut plan, world.status, why);
     }
     Ok(plan)
 }
@@ -114,7 +114,7 @@ impl<'a> Pass<'a> {
     /// Ends the pass over a paused resource: its children are not touched, and are paused with it.
     fn hold(&mut self) -> Plan {
         if self.condition(PAUSED).is_none() {
-            self.tell(PAUSED, paused::message());
+            self.emit(PAUSED, paused::message());
         }
         self.wait_for(Awaited::Unpaused, self.world.now, paused::message(), RESYNC)
     }
@@ -325,7 +325,7 @@ impl<'a> Pass<'a> {
         let name = child.metadata.name.clone().unwrap_or_default();
         // It is recognised by its name and its owner, even if the status is not written.
         self.steps.push(Step::CreateChild(Box::new(child)));
-        self.tell("Submit", format!("`{name}` is started"));
+        self.emit("Submit", format!("`{name}` is started"));
         self.head_for(colour, None);
         self.report("Deploying", format!("`{name}` starts"));
         self.go_on(format!("starting `{name}`"), self.world.settings.interval)
@@ -395,7 +395,7 @@ impl<'a> Pass<'a> {
             self.steps.push(Step::ChangeChild(Box::new(changed)));
         }
         if !is_again {
-            self.tell("SpecChanged", format!("`{name}` is changed in place"));
+            self.emit("SpecChanged", format!("`{name}` is changed in place"));
         }
     }
 
@@ -424,7 +424,7 @@ impl<'a> Pass<'a> {
             return;
         }
         let (name, uid) = (child.name().to_owned(), child.uid().to_owned());
-        self.tell("Cleanup", format!("`{name}` is deleted: {why}"));
+        self.emit("Cleanup", format!("`{name}` is deleted: {why}"));
         self.steps.push(Step::DeleteChild { name, uid });
     }
 
@@ -447,8 +447,8 @@ impl<'a> Pass<'a> {
     /// reaches a child that is being deleted.
     pub(crate) fn pass_on_deletion(&mut self, child: Child<'_>) {
         let is_set = self.wanted().is_ok_and(child::is_without_savepoint);
-        let is_told = self.steps.iter().any(|step| matches!(step, Step::ChangeChild(_)));
-        if child.is_deleting() && is_set && !is_told {
+        let is_reported = self.steps.iter().any(|step| matches!(step, Step::ChangeChild(_)));
+        if child.is_deleting() && is_set && !is_reported {
             self.discard_state(child);
         }
     }
@@ -539,11 +539,11 @@ impl<'a> Pass<'a> {
         let is_failing = self.status.job_status.state == Some(JobStatusState::Failing);
         let runs = child::template_of(child.0, colour, wanted);
         let wish = change(&runs, wanted);
-        let is_told = self.condition(PROGRESSING).is_some_and(|it| {
+        let is_reported = self.condition(PROGRESSING).is_some_and(|it| {
             it.message == self.world.status.error
                 && it.observed_generation == Some(self.world.generation())
         });
-        (is_failing && !is_told && matches!(wish, Change::Transition | Change::Redeploy))
+        (is_failing && !is_reported && matches!(wish, Change::Transition | Change::Redeploy))
             .then_some(wish)
     }
 

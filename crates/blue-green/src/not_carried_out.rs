@@ -12,7 +12,7 @@ use crate::plan::{Plan, Step};
 const PREFIX: &str = "the last step was not carried out: ";
 
 /// Returns the status with this error, unless it has another one.
-pub fn told(status: &BlueGreenStatus, why: &str) -> BlueGreenStatus {
+pub fn described(status: &BlueGreenStatus, why: &str) -> BlueGreenStatus {
     let mut told = forgotten(status);
     told.error.get_or_insert_with(|| hide_in_document(&format!("{PREFIX}{why}")));
     told
@@ -26,16 +26,16 @@ pub(crate) fn forgotten(status: &BlueGreenStatus) -> BlueGreenStatus {
 }
 
 /// Lets the plan say what stopped the last one before it does anything.
-pub(crate) fn tell_first(plan: &mut Plan, stored: &BlueGreenStatus, why: &str) {
+pub(crate) fn report_before(plan: &mut Plan, stored: &BlueGreenStatus, why: &str) {
     for step in &mut plan.steps {
         if let Step::WriteStatus(status) = step {
-            **status = told(status, why);
+            **status = described(status, why);
             if is_same(status, stored) {
                 (**status).clone_from(stored);
             }
         }
     }
-    let first = told(stored, why);
+    let first = described(stored, why);
     if first != *stored {
         plan.steps.insert(0, Step::WriteStatus(Box::new(first)));
     }

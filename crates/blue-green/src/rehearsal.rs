@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    fn told(rehearsal: &Rehearsal) -> String {
+    fn described(rehearsal: &Rehearsal) -> String {
         let steps = rehearsal.outcome.scenes.iter().flat_map(|scene| &scene.steps);
         steps.map(|step| step.text.as_str()).collect::<Vec<_>>().join("\n")
     }
@@ -263,13 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_job_is_told_up_to_the_end_of_the_former_colour() {
+    fn a_change_of_the_job_is_reported_up_to_the_end_of_the_former_colour() {
         let rehearsal = rehearsed(&spec(4, "savepoint"), &spec(2, "savepoint"));
         expect![[r#"
             take a savepoint of the job of `orders-blue`, which keeps running
             create FlinkDeployment `orders-green`, which starts from s3://b/sp/savepoint-…
             delete FlinkDeployment `orders-blue`"#]]
-        .assert_eq(&told(&rehearsal));
+        .assert_eq(&described(&rehearsal));
         assert!(!rehearsal.outcome.stops_job && rehearsal.outcome.halt.is_none());
         assert_eq!(rehearsal.status.blue_green_state, Some(Colour::Green.active()));
     }
@@ -279,13 +279,13 @@ mod tests {
         let mut suspended = spec(2, "savepoint");
         suspended["job"]["state"] = "suspended".into();
         let rehearsal = rehearsed(&suspended, &spec(2, "savepoint"));
-        assert_eq!(told(&rehearsal), "change FlinkDeployment `orders-blue` in place");
+        assert_eq!(described(&rehearsal), "change FlinkDeployment `orders-blue` in place");
         assert!(Child(&rehearsal.changed.unwrap()).is_to_stop());
     }
 
     #[test]
-    fn nothing_is_told_where_nothing_would_be_done() {
+    fn nothing_is_said_where_nothing_would_be_done() {
         let rehearsal = rehearsed(&spec(2, "savepoint"), &spec(2, "savepoint"));
-        assert_eq!((told(&rehearsal).as_str(), rehearsal.outcome.halt), ("", None));
+        assert_eq!((described(&rehearsal).as_str(), rehearsal.outcome.halt), ("", None));
     }
 }

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use lifecycle::conditions::{UPGRADE_ADMITTED, of_type};
 use lifecycle::event::{Component, Event};
 use lifecycle::paused::{self, PAUSED};
-use lifecycle::standing::{ERROR, READY, RECONCILING, STALLED, Standing};
+use lifecycle::readiness::{ERROR, READY, RECONCILING, Readiness, STALLED};
 use lifecycle::status_texts::StatusTexts;
 use lifecycle::wait::{Awaited, STILL_WAITING, Waiting};
 
@@ -28,7 +28,7 @@ pub(crate) struct Progress {
 }
 
 impl Pass<'_> {
-    pub(crate) fn tell(&mut self, reason: &'static str, message: String) {
+    pub(crate) fn emit(&mut self, reason: &'static str, message: String) {
         self.steps.push(Step::Event(Event::normal(reason, Component::Operator, message)));
     }
 
@@ -249,7 +249,7 @@ impl Pass<'_> {
         if is_paused {
             conditions.push(self.derived(PAUSED, true, PAUSED, &paused::message(), generation));
         }
-        let standing = self.standing(&conditions, is_paused);
+        let standing = self.readiness(&conditions, is_paused);
         let before = &self.world.status.conditions;
         conditions.extend(standing.conditions(generation, before, self.world.now));
         self.status.conditions = conditions;
@@ -262,7 +262,7 @@ impl Pass<'_> {
     }
 
     /// Returns how far the resource is, from its error and its other conditions.
-    fn standing(&self, conditions: &[Condition], is_paused: bool) -> Standing {
+    fn readiness(&self, conditions: &[Condition], is_paused: bool) -> Readiness {
         let words = |type_: &str| {
             let condition = of_type(conditions, type_)?;
             let is_true = condition.status.as_deref() == Some("True");
@@ -271,28 +271,28 @@ impl Pass<'_> {
         let progress = words(PROGRESSING);
         if let Some(error) = &self.status.error {
             let reason = progress.map_or_else(|| ERROR.to_owned(), |(_, reason, _)| reason);
-            return Standing::Stalled(reason, error.clone());
+            return Readiness::Stalled(reason, error.clone());
         }
-        if let Some(standing) = Standing::of_wait(conditions) {
+        if let Some(standing) = Readiness::of_wait(conditions) {
             return standing;
         }
         let standing = match (progress, self.status.job_status.state, words(SERVING)) {
-            (Some((false, reason, message)), _, _) => Standing::Stalled(reason, message),
-            (Some((true, reason, message)), _, _) => Standing::Reconciling(reason, message),
+            (Some((false, reason, message)), _, _) => Readiness::Stalled(reason, message),
+            (Some((true, reason, message)), _, _) => Readiness::Reconciling(reason, message),
             (None, Some(JobStatusState::Suspended), _) => {
-                Standing::Ready("Suspended".to_owned(), "the job is suspended".to_owned())
+                Readiness::Ready("Suspended".to_owned(), "the job is suspended".to_owned())
             }
             (None, Some(JobStatusState::Running), Some((true, _, message))) => {
-                Standing::Ready("Running".to_owned(), message)
+                Readiness::Ready("Running".to_owned(), message)
             }
             (None, _, serving) => {
                 let message = serving.map(|(_, _, message)| message).unwrap_or_default();
-                Standing::Reconciling("NotRunning".to_owned(), message)
+                Readiness::Reconciling("NotRunning".to_owned(), message)
             }
         };
-        let is_done = matches!(standing, Standing::Ready(..)) && !self.is_edited();
-        let is_held = is_paused && !is_done && !matches!(standing, Standing::Stalled(..));
-        if is_held { Standing::Stalled(PAUSED.to_owned(), paused::message()) } else { standing }
+        let is_done = matches!(standing, Readiness::Ready(..)) && !self.is_edited();
+        let is_held = is_paused && !is_done && !matches!(standing, Readiness::Stalled(..));
+        if is_held { Readiness::Stalled(PAUSED.to_owned(), paused::message()) } else { standing }
     }
 
     fn serving(&self, generation: i64) -> Condition {

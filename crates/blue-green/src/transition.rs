@@ -49,7 +49,7 @@ impl Pass<'_> {
         self.report("Savepointing", format!("taking a savepoint of `{name}`"));
         self.write();
         self.steps.push(Step::TriggerSavepoint { colour, trigger_id });
-        self.tell(
+        self.emit(
             "SavepointTriggered",
             format!("taking a savepoint of `{name}` for the other colour"),
         );
@@ -157,7 +157,7 @@ impl Pass<'_> {
         self.steps.extend(self.autoscaler_state(target, wanted));
         self.steps.push(Step::CreateChild(Box::new(child)));
         let from = path.map_or_else(String::new, |path| format!(" from {path}"));
-        self.tell("Submit", format!("`{name}` is started{from}"));
+        self.emit("Submit", format!("`{name}` is started{from}"));
         self.go_on(format!("starting `{name}`{from}"), self.world.settings.interval)
     }
 
@@ -335,12 +335,12 @@ impl Pass<'_> {
         if self.is_to_abort(target.uid()) {
             return Some("a user requested the abort".to_owned());
         }
-        self.is_late().then(|| self.not_kept())
+        self.is_late().then(|| self.not_converted())
     }
 
     /// Says what keeps a child from a change that was made again and again.
     pub(crate) fn complain_of_change(&mut self, child: Child<'_>) {
-        let message = format!("`{}` is not changed: {}", child.name(), self.not_kept());
+        let message = format!("`{}` is not changed: {}", child.name(), self.not_converted());
         self.complain("NotReady", message);
     }
 
@@ -352,7 +352,7 @@ impl Pass<'_> {
     }
 
     /// Says what keeps a child from the spec on record.
-    fn not_kept(&self) -> String {
+    fn not_converted(&self) -> String {
         let grace = self.world.settings.grace;
         let why = self.world.facts.stopped_at.as_deref();
         let why = why.unwrap_or("it is given the spec and does not keep it, as with admission");
@@ -441,7 +441,7 @@ impl Pass<'_> {
         self.status.deployment_ready_timestamp.get_or_insert(self.world.now.to_string());
         self.status.abort_timestamp = None;
         self.report("CuttingOver", format!("`{name}` takes over from `{former}`"));
-        self.tell("CutOver", format!("`{name}` takes over from `{former}`"));
+        self.emit("CutOver", format!("`{name}` takes over from `{former}`"));
         self.go_on(format!("`{name}` takes over"), SOON)
     }
 
@@ -480,7 +480,7 @@ impl Pass<'_> {
             self.status.blue_green_state = Some(colour.active());
             self.forget_transition();
             self.set_as_wanted(child);
-            self.tell("Deployed", format!("`{name}` matches the spec"));
+            self.emit("Deployed", format!("`{name}` matches the spec"));
             return Ok(self.go_on(format!("`{name}` serves"), SOON));
         }
         Ok(self.await_ready(child))

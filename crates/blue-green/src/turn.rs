@@ -1,7 +1,7 @@
 //! A transition takes its turn in the budget of upgrades before a savepoint is taken or a second cluster is started for
 //! it. Until then, what serves is maintained.
 
-use lifecycle::conditions::{Told, WAITS_FOR_TURN};
+use lifecycle::conditions::{ReportedWait, WAITS_FOR_TURN};
 use lifecycle::turn::Wait;
 use lifecycle::wait::{Awaited, Waiting};
 
@@ -23,7 +23,7 @@ impl Pass<'_> {
             },
         };
         let Some(wait) = wait else { return Ok(None) };
-        if Told::of(before) != Some(wait.told(generation)) {
+        if ReportedWait::of(before) != Some(wait.reported(generation)) {
             self.steps.push(Step::Event(wait.event()));
         }
         self.report(wait.reason, wait.message.clone());

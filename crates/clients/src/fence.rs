@@ -26,7 +26,7 @@ const NEVER: u64 = 0;
 /// Value of `until` before it is first opened: earlier than any time of the clock.
 const NOT_YET: u64 = 1;
 /// How often to check whether all started writes have ended.
-const DRAIN_LOOK: Duration = Duration::from_millis(10);
+const DRAIN_POLL: Duration = Duration::from_millis(10);
 
 /// Returns the time since the machine was started, sleep included. It never jumps when the clock is set.
 pub fn now() -> Duration {
@@ -156,7 +156,7 @@ impl Fence {
         self.gate.is_draining.store(true, Ordering::SeqCst);
         let end = now() + within;
         while self.gate.writing.load(Ordering::SeqCst) > 0 && now() < end {
-            tokio::time::sleep(DRAIN_LOOK).await;
+            tokio::time::sleep(DRAIN_POLL).await;
         }
         self.close();
         self.gate.writing.load(Ordering::SeqCst) == 0

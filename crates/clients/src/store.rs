@@ -2,7 +2,7 @@
 //!
 //! A store knows keys and values, not their meaning. Each job has a revision, so that two processes that share a
 //! database never overwrite each other. Each value is stored with its length and the version of its format, which
-//! reveals damage ([`Kept::damaged`]). Values are bounded, and every call has a deadline.
+//! reveals damage ([`Record::damaged`]). Values are bounded, and every call has a deadline.
 
 mod memory;
 mod place;
@@ -33,7 +33,7 @@ pub type Data = BTreeMap<String, String>;
 
 /// The stored data of one job.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Kept {
+pub struct Record {
     /// Zero if nothing is stored yet.
     pub revision: i64,
     pub data: Data,
@@ -41,7 +41,7 @@ pub struct Kept {
     pub damaged: Data,
 }
 
-impl Kept {
+impl Record {
     pub fn is_stored(&self) -> bool {
         self.revision > 0
     }
@@ -71,7 +71,7 @@ pub trait Store: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Reads the data of a job. It is empty if nothing is stored.
-    fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Kept, Error>>;
+    fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Record, Error>>;
 
     /// Reads the values that the Java program stores of a job, by its id, if its table is in the same database. That
     /// table is never written.
@@ -86,7 +86,7 @@ pub trait Store: Send + Sync + 'static {
     fn write<'a>(
         &'a self,
         job: &'a str,
-        kept: &'a Kept,
+        kept: &'a Record,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<i64, Error>>;
 

@@ -136,7 +136,7 @@ pub async fn delete(ensemble: &Ensemble, jobs: Option<&[String]>) -> Result<(), 
     in_time(ensemble, async {
         let session = Session::open(ensemble).await?;
         let nodes = session.own_nodes().await?;
-        session.refuse_beside_a_job_manager(&nodes).await?;
+        session.refuse_with_a_job_manager(&nodes).await?;
         let folder = ensemble.path("jobs/");
         // `None` if the node belongs to no job.
         let is_of_others = |node: &Node| {
@@ -167,7 +167,7 @@ pub async fn forget_job_graphs(ensemble: &Ensemble, jobs: &[String]) -> Result<(
         let nodes = session.own_nodes().await?;
         let is_known = |path: &String| jobs.iter().any(|job| path.ends_with(&format!("/{job}")));
         if !graphs.iter().all(is_known) {
-            session.refuse_beside_a_job_manager(&nodes).await?;
+            session.refuse_with_a_job_manager(&nodes).await?;
         }
         session.remove(nodes.iter().filter(|node| ensemble.is_of_graph(node))).await
     })
@@ -289,7 +289,7 @@ impl<'a> Session<'a> {
     }
 
     /// Refuses if a process is registered in the cluster, or a JobManager in a cluster that contains this one.
-    async fn refuse_beside_a_job_manager(&self, nodes: &[Node]) -> Result<(), Error> {
+    async fn refuse_with_a_job_manager(&self, nodes: &[Node]) -> Result<(), Error> {
         let in_use = |path: &str| Err(Error::InUse { path: path.to_owned() });
         let Self { ensemble, .. } = self;
         let base = ensemble.base();

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_told_with_what_is_meant() {
+    fn a_slip_is_reported_with_what_is_meant() {
         assert_eq!(
             found("kubernetes.operator.reconcile.intervall"),
             ["`kubernetes.operator.reconcile.intervall` has no effect: there is no such option; \
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_in_an_option_of_the_autoscaler_is_told_under_each_of_its_names() {
+    fn a_slip_in_an_option_of_the_autoscaler_is_reported_under_each_of_its_names() {
         for prefix in ["", "kubernetes.operator."] {
             assert_eq!(
                 found(&format!("{prefix}job.autoscaler.metrics.windows")),

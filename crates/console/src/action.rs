@@ -368,28 +368,28 @@ mod tests {
 
     #[test]
     fn each_is_a_command() {
-        let told = |action, kind, values| run(action, kind, values).unwrap();
+        let described = |action, kind, values| run(action, kind, values).unwrap();
         let (job, session_job) = (Kind::Deployment, Kind::SessionJob);
-        assert_eq!(told(Action::Suspend, job, ""), "suspend orders --wait --timeout=10m");
-        assert_eq!(told(Action::Savepoint, session_job, ""), "savepoint sessionjob/orders");
+        assert_eq!(described(Action::Suspend, job, ""), "suspend orders --wait --timeout=10m");
+        assert_eq!(described(Action::Savepoint, session_job, ""), "savepoint sessionjob/orders");
         assert_eq!(
-            told(Action::Savepoint, job, "path=s3%3A%2F%2Fa"),
+            described(Action::Savepoint, job, "path=s3%3A%2F%2Fa"),
             "savepoint orders --path=s3://a"
         );
         assert_eq!(
-            told(Action::Scale, Kind::BlueGreen, "parallelism=8"),
+            described(Action::Scale, Kind::BlueGreen, "parallelism=8"),
             "scale bluegreen/orders --parallelism=8 --wait --timeout=10m"
         );
         assert_eq!(
-            told(Action::Options, job, "settings=a%3D1%0D%0A%0D%0Ab-"),
+            described(Action::Options, job, "settings=a%3D1%0D%0A%0D%0Ab-"),
             "set config orders a=1 b- --wait --timeout=10m"
         );
         assert_eq!(
-            told(Action::Rollback, job, "revision=3"),
+            described(Action::Rollback, job, "revision=3"),
             "rollback orders --to-revision=3 --yes --wait --timeout=10m"
         );
-        assert_eq!(told(Action::Pause, session_job, ""), "pause sessionjob/orders");
-        assert_eq!(told(Action::Promote, Kind::BlueGreen, ""), "promote bluegreen/orders");
+        assert_eq!(described(Action::Pause, session_job, ""), "pause sessionjob/orders");
+        assert_eq!(described(Action::Promote, Kind::BlueGreen, ""), "promote bluegreen/orders");
         for action in Action::iter() {
             assert_eq!(action.to_string().parse(), Ok(action));
         }
@@ -398,8 +398,8 @@ mod tests {
     #[test]
     fn a_dry_run_writes_nothing() {
         let values = Values::parse("image=a:2");
-        let told = Action::Image.dry_run(&key(Kind::Deployment), &values).unwrap().join(" ");
-        assert_eq!(told, "set image orders a:2 --dry-run=client --output=json");
+        let described = Action::Image.dry_run(&key(Kind::Deployment), &values).unwrap().join(" ");
+        assert_eq!(described, "set image orders a:2 --dry-run=client --output=json");
     }
 
     #[test]

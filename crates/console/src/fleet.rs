@@ -52,7 +52,7 @@ impl From<Kind> for Feed {
 }
 
 impl Feed {
-    fn tells_of(&self, key: &Key) -> bool {
+    fn reports_on(&self, key: &Key) -> bool {
         self.kind == key.kind && self.namespace.as_ref().is_none_or(|it| *it == key.namespace)
     }
 }
@@ -83,13 +83,13 @@ pub struct Fleet {
 
 impl Default for Fleet {
     fn default() -> Self {
-        Self::told_by(Kind::iter().map(Feed::from))
+        Self::from_feeds(Kind::iter().map(Feed::from))
     }
 }
 
 impl Fleet {
     /// Creates an empty fleet that these watches will fill.
-    pub fn told_by(feeds: impl IntoIterator<Item = Feed>) -> Self {
+    pub fn from_feeds(feeds: impl IntoIterator<Item = Feed>) -> Self {
         let watched = feeds.into_iter().map(|feed| (feed, Watched::default())).collect();
         Self { rows: BTreeMap::new(), told: 0, watched, is_cut: false }
     }
@@ -169,7 +169,7 @@ impl Fleet {
         watched.source = Source::Current;
         watched.is_listing = false;
         let last = watched.list;
-        self.rows.retain(|key, known| !feed.tells_of(key) || known.list == last);
+        self.rows.retain(|key, known| !feed.reports_on(key) || known.list == last);
     }
 
     /// Records that the API server does not answer. The first message and time are kept.

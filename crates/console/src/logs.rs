@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flood_the_newest_are_kept_and_the_others_counted() {
+    fn of_a_flood_the_newest_are_retained_and_the_others_counted() {
         let mut backlog = Backlog::default();
         for at in 1..=1_200 {
             backlog.push(line("a", at));

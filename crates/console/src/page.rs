@@ -277,8 +277,8 @@ fn columns(place: Place<'_>, query: &Query) -> impl Iterator<Item = (Column, &'s
     // They make room for the figures.
     let gone =
         move |it| has_figures && matches!(it, Column::Image | Column::Version | Column::Upgrade);
-    let is_told = move |it| it != Column::Namespace || place.namespace.is_none();
-    all.into_iter().filter(move |(it, _)| is_told(*it) && !gone(*it))
+    let is_reported = move |it| it != Column::Namespace || place.namespace.is_none();
+    all.into_iter().filter(move |(it, _)| is_reported(*it) && !gone(*it))
 }
 
 /// Name of a column in the sort menu. Some titles would not be understood on their own.

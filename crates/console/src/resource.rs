@@ -94,7 +94,7 @@ impl Life {
     /// Creates the timeline from moments in any order.
     pub fn new(mut moments: Vec<Moment>, unread: Vec<String>) -> Self {
         moments.sort_by_key(|moment| std::cmp::Reverse(moment.at));
-        tell_downtimes(&mut moments);
+        report_downtimes(&mut moments);
         let is_cut = moments.len() > MOMENTS_MAX;
         moments.truncate(MOMENTS_MAX);
         for Moment { text, .. } in &mut moments {
@@ -123,7 +123,7 @@ impl Life {
 }
 
 /// Adds the downtime to each moment at which the job runs again. The moments are sorted, newest first.
-fn tell_downtimes(moments: &mut [Moment]) {
+fn report_downtimes(moments: &mut [Moment]) {
     let mut stopped_at = None;
     for moment in moments.iter_mut().rev() {
         let is_event = moment.source == "event";
@@ -184,7 +184,7 @@ pub enum Ink {
 
 /// How current the data shown of a resource is. Times are times of day.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum Freshness {
     Current,
     /// There is no such resource.
     Absent,
@@ -199,7 +199,7 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl Freshness {
     /// Returns the standing after another read, which found whether the resource exists, or failed.
     #[must_use]
     pub fn after(&self, looked: Result<bool, String>, was_seen: bool, clock: String) -> Self {

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decisions_are_cut_and_told_by_vertex() {
+    fn decisions_are_cut_and_reported_by_vertex() {
         let decision = |at: i64| Decision {
             at,
             vertex: if at % 2 == 0 { "map" } else { "sink" }.to_owned(),

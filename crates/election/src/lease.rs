@@ -81,7 +81,7 @@ pub enum Lost {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
     /// Read the lease.
-    Look,
+    Read,
     /// Create the lease as its own.
     Create,
     /// Take the lease of this version over, or renew it.
@@ -269,8 +269,8 @@ impl Candidate {
     /// Returns the action that takes or renews a lease that is free for it.
     fn take(&self) -> Action {
         match &self.seen {
-            None => Action::Look,
-            Some(_) if self.must_look => Action::Look,
+            None => Action::Read,
+            Some(_) if self.must_look => Action::Read,
             Some(Seen { lease: None, .. }) => Action::Create,
             Some(Seen { lease: Some(lease), .. }) => Action::Replace { version: lease.version },
         }

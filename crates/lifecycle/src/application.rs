@@ -267,7 +267,7 @@ impl Lifecycle for FlinkDeployment {
         if diff(&runs, &pass.spec).class() != ChangeClass::Ignore {
             return Ok(None);
         }
-        pass.beside_ingress(runs.ingress.as_ref(), |pass| {
+        pass.moving_ingress(runs.ingress.as_ref(), |pass| {
             pass.store_as_it_runs();
             Ok(())
         })?;
@@ -282,12 +282,12 @@ impl Lifecycle for FlinkDeployment {
     fn scale(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> Maybe {
         let ingress = last.spec.ingress.as_ref();
         if pass.is_standalone() {
-            return pass.beside_ingress(ingress, |pass| pass.scale_task_managers(last, diff));
+            return pass.moving_ingress(ingress, |pass| pass.scale_task_managers(last, diff));
         }
         if pass.is_session() {
             return Ok(None);
         }
-        pass.beside_ingress(ingress, |pass| pass.scale_in_place(last, diff))
+        pass.moving_ingress(ingress, |pass| pass.scale_in_place(last, diff))
     }
 
     fn redeploy(pass: &mut DeploymentPass<'_>, last: &ReconciledSpec, diff: &SpecDiff) -> End {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_stays_is_not_told_again() {
+    fn a_state_that_stays_is_not_reported_again() {
         let before = status(LifecycleState::Stable, None);
         let now = status(LifecycleState::Stable, Some("restarts"));
         assert_eq!(of_job(&before, &now), None);

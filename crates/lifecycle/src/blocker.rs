@@ -105,7 +105,7 @@ pub(super) fn cleanup_failed(message: String) -> Problem {
 
 /// Ensures that the status reports why a deletion halts. A message that is only in the log would not reach whoever
 /// waits for it.
-pub(super) fn told(blocker: &mut Option<Box<Blocker>>, halt: Halt) -> Halt {
+pub(super) fn noted(blocker: &mut Option<Box<Blocker>>, halt: Halt) -> Halt {
     match halt {
         Halt::Ask(question) => Halt::Ask(question),
         Halt::Cannot(because) | Halt::Wait(_, because) if blocker.is_none() => {

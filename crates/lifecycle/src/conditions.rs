@@ -24,12 +24,12 @@ pub const UPGRADES_PAUSED: &str = "UpgradesPaused";
 
 /// The wait of an upgrade, as reported by its resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Told {
+pub struct ReportedWait {
     pub generation: i64,
     pub is_paused: bool,
 }
 
-impl Told {
+impl ReportedWait {
     /// Returns what these conditions report.
     pub fn of(conditions: &[Condition]) -> Option<Self> {
         let condition = of_type(conditions, UPGRADE_ADMITTED)?;
@@ -41,7 +41,7 @@ impl Told {
 }
 
 /// Returns the conditions that are currently false.
-pub fn troubles(
+pub fn problems(
     before: &[Condition],
     pod: Option<&PodProblem>,
     is_late: Option<&str>,
@@ -94,15 +94,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trouble_keeps_the_time_at_which_it_began() {
+    fn a_problem_keeps_the_time_at_which_it_began() {
         let problem = |reason: &str| PodProblem {
             reason: reason.to_owned(),
             message: "[flink-main-container] no such image".to_owned(),
         };
         let first: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
         let later: Timestamp = "2026-01-01T12:01:00Z".parse().unwrap();
-        let before = troubles(&[], Some(&problem("ErrImagePull")), None, first);
-        let after = troubles(&before, Some(&problem("ImagePullBackOff")), Some("cause"), later);
+        let before = problems(&[], Some(&problem("ErrImagePull")), None, first);
+        let after = problems(&before, Some(&problem("ImagePullBackOff")), Some("cause"), later);
         let told: Vec<_> = after
             .iter()
             .map(|c| (c.type_.as_deref().unwrap(), c.reason.as_deref().unwrap()))
@@ -110,6 +110,6 @@ mod tests {
         assert_eq!(told, [("PodsReady", "ImagePullBackOff"), ("Progressing", "ReadinessTimeout")]);
         assert_eq!(after[0].last_transition_time, Some(first.to_string()));
         assert_eq!(after[1].last_transition_time, Some(later.to_string()));
-        assert!(troubles(&after, None, None, later).is_empty());
+        assert!(problems(&after, None, None, later).is_empty());
     }
 }

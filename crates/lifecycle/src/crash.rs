@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_cause_of_the_last_error_is_told() {
+    fn the_innermost_cause_of_the_last_error_is_reported() {
         let log = "\
 12:00:00,000 INFO  ClusterEntrypoint [main] starting
 Caused by: java.lang.IllegalStateException: of an earlier warning
@@ -65,7 +65,7 @@ Caused by: java.io.IOException: JAR file does not exist '/opt/flink/job.jar'
     }
 
     #[test]
-    fn an_exception_without_a_cause_is_told_itself() {
+    fn an_exception_without_a_cause_is_reported_itself() {
         let log = "\
 12:00:01,000 ERROR ClusterEntrypoint [main] Could not start cluster entrypoint.
 org.apache.flink.configuration.IllegalConfigurationException: no value for `key`
@@ -80,7 +80,7 @@ org.apache.flink.configuration.IllegalConfigurationException: no value for `key`
     }
 
     #[test]
-    fn a_program_that_is_not_java_is_told_by_its_last_line() {
+    fn a_program_that_is_not_java_is_explained_by_its_last_line() {
         assert_eq!(
             cause_of_exit("preparing\nsh: 1: exec: nothing: not found\n\n").as_deref(),
             Some("sh: 1: exec: nothing: not found")

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::event::{Component, Event};
-use super::world::{Job, JobException, ToldExceptions};
+use super::world::{Job, JobException, ReportedExceptions};
 use api::status::JobStatusState;
 use config::secret::hide_in;
 
@@ -18,7 +18,7 @@ const ANNOTATION_LENGTH_MAX: usize = 256;
 /// `web.refresh-interval`, three seconds by default.
 const ANSWERS_SETTLE_IN: SignedDuration = SignedDuration::from_secs(30);
 
-impl ToldExceptions {
+impl ReportedExceptions {
     /// Returns the record after these exceptions of the job were reported.
     pub fn after(
         before: Option<&Self>,
@@ -59,7 +59,7 @@ pub(super) struct Scope {
 }
 
 /// Returns the time up to which the job's exceptions were reported, in milliseconds since the epoch.
-pub(super) fn since(told: Option<&ToldExceptions>, job_id: &str, now: Timestamp) -> i64 {
+pub(super) fn since(told: Option<&ReportedExceptions>, job_id: &str, now: Timestamp) -> i64 {
     match told {
         Some(told) if told.job_id == job_id => told.until,
         Some(_) => i64::MIN,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_newer_ones_are_told_and_the_newest_first() {
+    fn only_newer_ones_are_reported_and_the_newest_first() {
         let all = [exception(1), exception(3), exception(2)];
         let told = events(&all, &Scope { since: 1, limit: 10, lines: 2 });
         let at = |event: &Event| event.annotations["exception-timestamp"].clone();
@@ -152,7 +152,7 @@ mod tests {
             start_time: 1,
             modified,
         };
-        let told = ToldExceptions::after(None, "j", &[], Some(1_000), at(100));
+        let told = ReportedExceptions::after(None, "j", &[], Some(1_000), at(100));
         assert!(told.is_complete_for(&job(Some(1_000))));
         assert!(!told.is_complete_for(&job(Some(2_000))), "a task failed meanwhile");
         assert!(!told.is_complete_for(&job(None)), "a Flink that does not say");
@@ -160,14 +160,14 @@ mod tests {
         assert!(!told.is_complete_for(&restarting));
         let other = Job { id: "k".to_owned(), ..job(Some(1_000)) };
         assert!(!told.is_complete_for(&other));
-        let early = ToldExceptions::after(None, "j", &[], Some(90_000), at(100));
+        let early = ReportedExceptions::after(None, "j", &[], Some(90_000), at(100));
         assert!(!early.is_complete_for(&job(Some(90_000))), "Flink's answer may be older");
-        let silent = ToldExceptions::after(None, "j", &[], None, at(100));
+        let silent = ReportedExceptions::after(None, "j", &[], None, at(100));
         assert!(!silent.is_complete_for(&job(None)));
     }
 
     #[test]
-    fn one_pass_tells_no_more_than_the_limit() {
+    fn one_pass_reports_no_more_than_the_limit() {
         let all = [exception(1), exception(3), exception(2)];
         assert_eq!(events(&all, &Scope { since: 0, limit: 2, lines: 5 }).len(), 2);
     }

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::event::{Component, Event};
 use super::exceptions::{self, Scope};
 use super::problem::{Halt, Problem};
-use super::world::{Answer, Checkpoints, Failure, JobException, Stop, ToldExceptions};
+use super::world::{Answer, Checkpoints, Failure, JobException, ReportedExceptions, Stop};
 use api::job::{JobSpec, JobState, UpgradeMode};
 use api::reconciled::{Reconciled, StoredSpec};
 use api::status::{
@@ -284,7 +284,7 @@ pub(super) fn is_savepoint_redeploy(job: &JobSpec, path: Option<&str>) -> bool {
 pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
     match answer {
         Ok(failure) => Problem {
-            causes: told_causes(&failure.causes),
+            causes: shown_causes(&failure.causes),
             stack_trace: Some(failure.stack_trace.clone()).filter(|it| !it.is_empty()),
             ..Problem::of_job(failure.message.clone())
         },
@@ -295,7 +295,7 @@ pub(super) fn failure(answer: Answer<'_, Failure>) -> Problem {
 }
 
 /// Limits the causes to two, which is what a status has room for by default. The innermost one says what went wrong.
-fn told_causes(causes: &[String]) -> Vec<String> {
+fn shown_causes(causes: &[String]) -> Vec<String> {
     match causes {
         [outermost, .., innermost] => vec![outermost.clone(), innermost.clone()],
         [] | [_] => causes.to_vec(),
@@ -305,7 +305,7 @@ fn told_causes(causes: &[String]) -> Vec<String> {
 /// Returns events for the job's exceptions that were not reported yet.
 pub(super) fn exception_events(
     exceptions: &[JobException],
-    told: Option<&ToldExceptions>,
+    told: Option<&ReportedExceptions>,
     job_id: &str,
     config: &FlinkConfig,
     now: Timestamp,

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_is_made_once_for_each_source_and_few_are_kept() {
+    fn a_configuration_is_made_once_for_each_source_and_few_are_cached() {
         let memo: Memo<i64> = Memo::default();
         let mut made = 0;
         for generation in [1, 1, 2, 3, 4, 5, 6, 7, 7, 1] {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wanted_spec_is_judged_once_beside_each_stored_one() {
+    fn the_wanted_spec_is_judged_once_alongside_each_stored_one() {
         let memo: Memo = Memo::default();
         let mut judged = 0;
         let specs = [None, Some(FlinkDeploymentSpec::default())];

@@ -182,7 +182,7 @@ impl Facts<'_> {
 const WHILE_OPEN: Duration = Duration::from_secs(10);
 
 /// Returns the beginning of a sentence about the notices: `Node … is`, or `Nodes … are about to go`.
-pub fn told(notices: &[Notice]) -> String {
+pub fn described(notices: &[Notice]) -> String {
     const SHOWN: usize = 5;
     let one = |notice: &Notice| format!("`{}` ({})", notice.node, notice.sign);
     let mut names = notices.iter().take(SHOWN).map(one).collect::<Vec<_>>().join(", ");

@@ -306,7 +306,7 @@ const UNDER_WAY: &str = "under way";
 const WARMING_UP: &str = "warming up";
 const LEFT_OVER: &str = "left over";
 const PASSED: &str = "passed ";
-const STANDING_BY: &str = "standing by ";
+const STANDBY_PREFIX: &str = "standing by ";
 /// Begins the time of the release. Notes of older versions have no time.
 const LEADS: &str = "leads";
 
@@ -317,7 +317,7 @@ impl FromStr for Trial {
         if let Some(digest) = text.strip_prefix(PASSED) {
             return Ok(Self::Passed(digest.to_owned()));
         }
-        if let Some(standby) = text.strip_prefix(STANDING_BY) {
+        if let Some(standby) = text.strip_prefix(STANDBY_PREFIX) {
             let mut words = standby.split(' ');
             let mut word = || words.next().map(str::to_owned).ok_or(());
             let (digest, run) = (word()?, word()?);
@@ -348,7 +348,7 @@ impl Display for Trial {
             Self::LeftOver => f.write_str(LEFT_OVER),
             Self::Passed(digest) => write!(f, "{PASSED}{digest}"),
             Self::StandingBy(Standby { digest, run, checkpoint, leads }) => {
-                write!(f, "{STANDING_BY}{digest} {run}")?;
+                write!(f, "{STANDBY_PREFIX}{digest} {run}")?;
                 checkpoint.map_or(Ok(()), |checkpoint| write!(f, " {checkpoint}"))?;
                 leads.map_or(Ok(()), |at| write!(f, " {LEADS}={at}"))
             }
@@ -357,7 +357,7 @@ impl Display for Trial {
 }
 
 /// Returns the pods of a new spec that wait to take over.
-pub fn standing_by(info: &ClusterInfo) -> Option<Standby> {
+pub fn standby_of(info: &ClusterInfo) -> Option<Standby> {
     match PREFLIGHT.get(info)? {
         Trial::StandingBy(standby) => Some(standby),
         Trial::UnderWay | Trial::WarmingUp | Trial::LeftOver | Trial::Passed(_) => None,

@@ -28,7 +28,7 @@ use validation::Violation;
 /// Longest pause while something waits for a person.
 pub(super) const PROBLEM_INTERVAL_MAX: Duration = Duration::from_secs(15);
 /// The pause before something that cannot be read is asked for again is this fraction of the wait so far.
-const FACT_LOOKS: u32 = 8;
+const FACT_CHECKS: u32 = 8;
 /// Shortest pause that a rule may request.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
@@ -100,7 +100,7 @@ impl<'w, K: Kind> Pass<'w, K> {
                 }
                 // Many may ask an API server that is overloaded.
                 let pause =
-                    (self.waited(Awaited::Fact) / FACT_LOOKS).clamp(SOON, PROBLEM_INTERVAL_MAX);
+                    (self.waited(Awaited::Fact) / FACT_CHECKS).clamp(SOON, PROBLEM_INTERVAL_MAX);
                 Ok(self.wait_for(Awaited::Fact, because, pause))
             }
             Err(Halt::Wait(on, because)) => Ok(self.wait_for(on, because, SOON)),

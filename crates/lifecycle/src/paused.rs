@@ -62,8 +62,8 @@ pub fn condition(before: &[Condition], message: &str, now: Timestamp) -> Conditi
 
 /// Returns whether a resource with this status is paused, as far as they say.
 pub fn is_paused<K: JobResource>(resource: &K, status: &K::Status) -> bool {
-    let is_told = status.conditions().is_some_and(|it| of_type(it, PAUSED).is_some());
-    paused_by_itself(resource.meta()).unwrap_or(is_told)
+    let is_reported = status.conditions().is_some_and(|it| of_type(it, PAUSED).is_some());
+    paused_by_itself(resource.meta()).unwrap_or(is_reported)
 }
 
 impl<K: JobResource> World<'_, K> {
@@ -103,7 +103,7 @@ impl<K: Lifecycle> Pass<'_, K> {
             return Ok(plan);
         }
         if self.world.waits.is_none_or(|before| before.on != Awaited::Unpaused) {
-            self.tell(Event::normal(PAUSED, Component::Operator, message));
+            self.emit(Event::normal(PAUSED, Component::Operator, message));
         }
         let interval = self.interval();
         Ok(self.wait_for(Awaited::Unpaused, message, interval))

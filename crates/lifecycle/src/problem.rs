@@ -75,15 +75,15 @@ impl Problem {
         Self::new(ErrorType::Reconciliation, "Error", Component::Job, message)
     }
 
-    /// Returns the document of the problem as it is stored, with `beside` as additional causes.
-    pub(super) fn document(&self, beside: impl Iterator<Item = Part>) -> Document {
+    /// Returns the document of the problem as it is stored, with `alongside` as additional causes.
+    pub(super) fn document(&self, alongside: impl Iterator<Item = Part>) -> Document {
         let Self { kind, message, detail, http_response_code, causes, stack_trace, note, .. } =
             self.clone();
         Document {
             stack_trace,
             reason: detail,
             http_response_code,
-            causes: beside.chain(causes.iter().map(Part::from)).collect(),
+            causes: alongside.chain(causes.iter().map(Part::from)).collect(),
             ..Document::of(kind, Part { message, note })
         }
     }

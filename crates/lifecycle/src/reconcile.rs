@@ -11,7 +11,7 @@ use super::phase::Phase;
 use super::plan::{Plan, PlanOf, Step};
 use super::problem::Halt;
 use super::resource::{JobResource, StatusOfJob};
-use super::rules::{Rule, Wish};
+use super::rules::{Desired, Rule};
 use super::wait::Awaited;
 use super::world::{Question, World};
 use api::job::JobState;
@@ -79,10 +79,10 @@ impl<K: Lifecycle> Pass<'_, K> {
 
     fn reconcile(&mut self) -> End<K> {
         let (phase, wish, record) = match self.last.clone() {
-            None => (Phase::New, Wish::Same, None),
+            None => (Phase::New, Desired::Same, None),
             Some(last) => {
                 let diff = K::changes(&last.spec, &self.spec);
-                let wish = Wish::of(diff.class(), last.job_state(), self.desired_state());
+                let wish = Desired::of(diff.class(), last.job_state(), self.desired_state());
                 (Phase::of_record(&self.status, last.job_state()), wish, Some((last, diff)))
             }
         };

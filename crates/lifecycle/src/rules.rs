@@ -6,7 +6,7 @@ use api::job::JobState;
 
 /// What the user wants, compared with the record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Wish {
+pub enum Desired {
     /// The spec on record, or a change that makes no difference.
     Same,
     /// Another parallelism, possibly without a restart.
@@ -21,7 +21,7 @@ pub enum Wish {
     Redeploy,
 }
 
-impl Wish {
+impl Desired {
     pub const ALL: [Self; 6] =
         [Self::Same, Self::Rescale, Self::Change, Self::Suspend, Self::Resume, Self::Redeploy];
 
@@ -107,12 +107,12 @@ impl Rule {
     }
 
     /// Returns true if the rule applies to this wish of the user.
-    pub const fn is_for(self, wish: Wish) -> bool {
+    pub const fn is_for(self, wish: Desired) -> bool {
         match self {
-            Self::Maintain => matches!(wish, Wish::Same),
-            Self::Redeploy => matches!(wish, Wish::Redeploy),
-            Self::Scale => matches!(wish, Wish::Rescale),
-            Self::Resume => matches!(wish, Wish::Resume),
+            Self::Maintain => matches!(wish, Desired::Same),
+            Self::Redeploy => matches!(wish, Desired::Redeploy),
+            Self::Scale => matches!(wish, Desired::Rescale),
+            Self::Resume => matches!(wish, Desired::Resume),
             Self::SettleRecord
             | Self::Deploy
             | Self::ContinueStop

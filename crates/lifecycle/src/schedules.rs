@@ -22,7 +22,7 @@ impl<K: Kind> Pass<'_, K> {
             let message = format!("`{}` is never due: {reason}", option.key());
             let mut event = Event::warning("InvalidSchedule", Component::Operator, message.clone());
             event.key = Some(format!("{}: {message}", self.generation));
-            self.tell(event);
+            self.emit(event);
         }
     }
 }

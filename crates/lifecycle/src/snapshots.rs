@@ -310,7 +310,7 @@ impl<K: Kind> Pass<'_, K> {
             ) => "the periodic trigger".to_owned(),
         };
         let message = format!("{what} failed for {cause}: {message}");
-        self.tell(Event::warning(reason, Component::Operator, message));
+        self.emit(Event::warning(reason, Component::Operator, message));
     }
 
     /// Delays a change of the spec while a savepoint is being taken.
@@ -414,7 +414,7 @@ impl<K: Kind> Pass<'_, K> {
         };
         let mut event = Event::warning("SavepointKept", Component::Snapshot, message);
         event.key = Some(key);
-        self.tell(event);
+        self.emit(event);
         Ok(false)
     }
 
@@ -448,7 +448,7 @@ impl<K: Kind> Pass<'_, K> {
             let path = savepoint.location.clone().unwrap_or_default();
             if is_enabled && claims {
                 let message = format!("savepoint `{path}` is kept: {CLAIMED}");
-                self.tell(Event::warning("SavepointKept", Component::Snapshot, message));
+                self.emit(Event::warning("SavepointKept", Component::Snapshot, message));
             } else if is_enabled && !path.is_empty() && !is_checkpoint(&path) {
                 if !self.may_be_disposed_of(&path)? {
                     if is_in_order {

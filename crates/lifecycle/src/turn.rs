@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::conditions::{
-    Told, UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN, condition, of_type,
+    ReportedWait, UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN, condition, of_type,
 };
 use crate::event::{Component, Event};
 use crate::kind::Kind;
@@ -79,8 +79,8 @@ impl Wait {
         Some(Self { reason, message: message.clone()? })
     }
 
-    pub fn told(&self, generation: i64) -> Told {
-        Told { generation, is_paused: self.is_paused() }
+    pub fn reported(&self, generation: i64) -> ReportedWait {
+        ReportedWait { generation, is_paused: self.is_paused() }
     }
 
     pub fn event(&self) -> Event {

@@ -14,7 +14,7 @@ use crate::world::Turn;
 use config::option::InvalidValue;
 use config::{OperatorConfig, options};
 
-pub use record::{Of, Record, ResourceKind, Standing};
+pub use record::{Of, Progress, Record, ResourceKind};
 
 /// How long an upgrade that was woken for its turn has to ask for it, before the next one gets it.
 const ANSWER_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
@@ -59,7 +59,7 @@ impl Limits {
 struct Upgrade {
     of: Of,
     /// According to the last status seen.
-    standing: Standing,
+    standing: Progress,
     /// `None` if it did not ask for a turn.
     turn: Option<Taken>,
     begun: Timestamp,
@@ -70,12 +70,12 @@ struct Upgrade {
 }
 
 impl Upgrade {
-    fn new(of: &Of, standing: Standing, turn: Option<Taken>, now: Timestamp) -> Self {
+    fn new(of: &Of, standing: Progress, turn: Option<Taken>, now: Timestamp) -> Self {
         let (begun, stands_since) = (now, now);
         Self { of: of.clone(), standing, turn, begun, stands_since, is_given_up: false }
     }
 
-    fn stand(&mut self, standing: Standing, now: Timestamp) {
+    fn stand(&mut self, standing: Progress, now: Timestamp) {
         if self.standing != standing {
             self.stands_since = now;
             self.is_given_up = false;
@@ -164,7 +164,7 @@ impl UpgradeBudget {
         }
         self.unqueue(&of.uid);
         let turn = Some(Taken { generation, has_begun: false, is_probe });
-        self.upgrades.insert(of.uid.clone(), Upgrade::new(of, Standing::Idle, turn, now));
+        self.upgrades.insert(of.uid.clone(), Upgrade::new(of, Progress::Idle, turn, now));
         self.taken += 1;
         self.served.insert(of.namespace.clone(), self.taken);
         Turn::Taken
@@ -192,7 +192,7 @@ impl UpgradeBudget {
             Some(turn) => {
                 let was_paused = self.is_paused;
                 self.upgrades.remove(&of.uid);
-                if standing == Standing::Failed {
+                if standing == Progress::Failed {
                     self.count_failure(&of.uid, turn, limits);
                 }
                 self.next_to_ask(was_paused, &of.namespace, limits, now)
@@ -206,7 +206,7 @@ impl UpgradeBudget {
         &mut self,
         of: &Of,
         generation: i64,
-        standing: Standing,
+        standing: Progress,
         limits: &Limits,
         now: Timestamp,
     ) -> Vec<Of> {
@@ -214,14 +214,14 @@ impl UpgradeBudget {
         let upgrade = self.upgrades.get_mut(&of.uid);
         let turn = upgrade.as_ref().and_then(|upgrade| upgrade.turn);
         match (standing, upgrade) {
-            (Standing::Preparing | Standing::UnderWay | Standing::Starting, Some(upgrade)) => {
+            (Progress::Preparing | Progress::UnderWay | Progress::Starting, Some(upgrade)) => {
                 upgrade.of.parent.clone_from(&of.parent);
                 upgrade.stand(standing, now);
                 if let Some(turn) = &mut upgrade.turn {
                     turn.has_begun = true;
                 }
             }
-            (Standing::Deployed { .. }, Some(upgrade)) => {
+            (Progress::Deployed { .. }, Some(upgrade)) => {
                 if turn.is_none_or(|turn| turn.has_begun) {
                     upgrade.stand(standing, now);
                 }
@@ -230,23 +230,23 @@ impl UpgradeBudget {
                 self.upgrades.insert(of.uid.clone(), Upgrade::new(of, standing, None, now));
             }
             (
-                Standing::Preparing
-                | Standing::UnderWay
-                | Standing::Starting
-                | Standing::Deployed { .. },
+                Progress::Preparing
+                | Progress::UnderWay
+                | Progress::Starting
+                | Progress::Deployed { .. },
                 None,
             ) => {}
-            (Standing::Stable | Standing::Failed | Standing::Idle, _) => {
+            (Progress::Stable | Progress::Failed | Progress::Idle, _) => {
                 if turn.is_none_or(|turn| turn.has_begun) {
                     self.upgrades.remove(&of.uid);
                     self.count(&of.uid, turn, standing, limits);
                 }
             }
         }
-        if standing == Standing::Failed {
+        if standing == Progress::Failed {
             let generation = turn.map_or(generation, |turn| turn.generation);
             self.failed.entry(of.uid.clone()).or_insert(generation);
-        } else if standing == Standing::Stable {
+        } else if standing == Progress::Stable {
             self.failed.remove(&of.uid);
         }
         self.expire(limits, now);
@@ -302,10 +302,10 @@ impl UpgradeBudget {
         namespaces.iter().flat_map(|it| self.wake_next(it, limits, now)).collect()
     }
 
-    fn count(&mut self, uid: &str, turn: Option<Taken>, standing: Standing, limits: &Limits) {
+    fn count(&mut self, uid: &str, turn: Option<Taken>, standing: Progress, limits: &Limits) {
         match (turn, standing) {
-            (Some(turn), Standing::Failed) => self.count_failure(uid, turn, limits),
-            (Some(turn), Standing::Stable) => {
+            (Some(turn), Progress::Failed) => self.count_failure(uid, turn, limits),
+            (Some(turn), Progress::Stable) => {
                 self.failures = 0;
                 self.is_paused &= !turn.is_probe;
             }
@@ -363,24 +363,24 @@ impl UpgradeBudget {
         }
         let had_patience = |since: Timestamp| now.duration_since(since) >= limits.patience;
         let is_late = |upgrade: &Upgrade| match upgrade.standing {
-            Standing::Deployed { since, .. } => had_patience(since),
+            Progress::Deployed { since, .. } => had_patience(since),
             // It has its turn, and its passes end before it begins.
-            Standing::Idle => had_patience(upgrade.begun),
-            Standing::Preparing
-            | Standing::UnderWay
-            | Standing::Starting
-            | Standing::Stable
-            | Standing::Failed => false,
+            Progress::Idle => had_patience(upgrade.begun),
+            Progress::Preparing
+            | Progress::UnderWay
+            | Progress::Starting
+            | Progress::Stable
+            | Progress::Failed => false,
         };
         let late: Vec<_> = self.upgrades.extract_if(|_, upgrade| is_late(upgrade)).collect();
         for (uid, upgrade) in late {
-            if upgrade.standing != Standing::Idle {
-                self.count(&uid, upgrade.turn, Standing::Failed, limits);
+            if upgrade.standing != Progress::Idle {
+                self.count(&uid, upgrade.turn, Progress::Failed, limits);
             }
         }
         // These stay known: what the watch shows of them next is not the beginning of another upgrade.
         let stuck = self.upgrades.iter_mut().filter(|(_, upgrade)| {
-            matches!(upgrade.standing, Standing::UnderWay | Standing::Starting)
+            matches!(upgrade.standing, Progress::UnderWay | Progress::Starting)
                 && !upgrade.is_given_up
                 && had_patience(upgrade.stands_since)
         });
@@ -391,7 +391,7 @@ impl UpgradeBudget {
             })
             .collect();
         for (uid, turn) in stuck {
-            self.count(&uid, turn, Standing::Failed, limits);
+            self.count(&uid, turn, Progress::Failed, limits);
         }
     }
 

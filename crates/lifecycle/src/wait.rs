@@ -305,7 +305,7 @@ impl<K: Kind> Pass<'_, K> {
     ) -> PlanOf<K> {
         let because = because.into();
         let waiting = self.waiting(on);
-        self.tell_if_late(waiting, &because);
+        self.report_lateness(waiting, &because);
         self.finish(because, Some(look_again), Some(waiting))
     }
 
@@ -318,7 +318,7 @@ impl<K: Kind> Pass<'_, K> {
     ) -> End<K> {
         let because = because.into();
         let waiting = self.waiting(on);
-        self.tell_if_late(waiting, &because);
+        self.report_lateness(waiting, &because);
         let plan = K::maintain(self, last)?;
         Ok(Plan { because, waits: Some(waiting), ..plan })
     }
@@ -345,7 +345,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Reports a wait that is longer than normal. What else is wrong stays the first thing to be said.
-    fn tell_if_late(&mut self, waiting: Waiting, because: &str) {
+    fn report_lateness(&mut self, waiting: Waiting, because: &str) {
         if let Some(told_at) = waiting.told_at
             && let Ok(left) = Duration::try_from(told_at.duration_since(self.world.now))
             && !left.is_zero()
@@ -386,7 +386,7 @@ impl<K: Kind> Pass<'_, K> {
             && self.status.error() != self.world.status.error()
         {
             let event = job::problem_event(problem);
-            self.tell(event);
+            self.emit(event);
         }
         Plan {
             steps: std::mem::take(&mut self.steps),

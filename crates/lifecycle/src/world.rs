@@ -30,8 +30,8 @@ use render::preflight::Preflight;
 pub use facts::{
     Answer, Bounds, Checkpoints, Cluster, CompletedState, DeploymentVersion, Fact, Failure,
     HaMetadata, Job, JobException, JobManager, JobMetrics, Leader, OperatorFile, Pod, PodProblem,
-    PreflightPod, PreflightPods, PreflightState, Question, SessionJob, StandbyPod, Stop,
-    TaskManagers, ToldExceptions, Trigger, Turn, UNSCHEDULABLE, UNTRIABLE,
+    PreflightPod, PreflightPods, PreflightState, Question, ReportedExceptions, SessionJob,
+    StandbyPod, Stop, TaskManagers, Trigger, Turn, UNSCHEDULABLE, UNTRIABLE,
 };
 
 /// Everything that was looked up in this pass.
@@ -119,7 +119,7 @@ pub struct World<'a, K: JobResource = FlinkDeployment> {
     pub parent: Option<Parent>,
     pub fresh: Fresh,
     /// `None` after a start of the operator.
-    pub told_exceptions: Option<ToldExceptions>,
+    pub reported_exceptions: Option<ReportedExceptions>,
     /// External validators of what is deployed.
     pub validators: Validators,
     /// When periodic snapshots were requested.
@@ -219,7 +219,7 @@ impl<'a, K: JobResource> World<'a, K> {
             is_target: false,
             parent: None,
             fresh: Fresh::default(),
-            told_exceptions: None,
+            reported_exceptions: None,
             waits: None,
             validators: Validators::default(),
             periodic: Memory::default(),

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use config::FlinkConfig;
 
-    fn told(dialect: &Dialect) -> String {
+    fn described(dialect: &Dialect) -> String {
         let [host, namespace, name] = ["pod.1", "ops", "op"].map(str::to_owned);
         let identity = Identity { host, namespace, name };
         let (kind, namespace) = (Kind::FlinkDeployment, Arc::<str>::from("shop"));
@@ -222,7 +222,7 @@ mod tests {
             pod.1.k8soperator.ops.op.namespace.shop.FlinkDeployment.FlinkVersion.1.20.1-"x".Count 2
             pod.1.k8soperator.ops.op.resource.shop.a-b.FlinkDeployment.JOSDK.Reconciliation.Count 3
         "#]]
-        .assert_eq(&told(&STATSD));
+        .assert_eq(&described(&STATSD));
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
             pod-1.k8soperator.ops.op.system.None.count 0
             pod-1.k8soperator.ops.op.namespace.shop.FlinkDeployment.FlinkVersion.1-20-1-x.Count 2
             pod-1.k8soperator.ops.op.resource.shop.a:b.FlinkDeployment.JOSDK.Reconciliation.Count.count 3
-        "#]].assert_eq(&told(&GRAPHITE));
+        "#]].assert_eq(&described(&GRAPHITE));
     }
 
     #[test]

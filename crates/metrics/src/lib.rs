@@ -347,16 +347,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_shard_is_told_of_where_there_are_any() {
+    fn each_shard_is_reported_where_there_are_any() {
         assert_eq!(shard_families(&[]), []);
         let families = shard_families(&[true, false, true]);
         let [each, held] = families.as_slice() else { panic!("{families:?}") };
-        let told = |point: &Point| {
+        let described = |point: &Point| {
             let (key, shard) = point.label.clone().unwrap();
             format!("{key} {shard} {:?}", point.value)
         };
-        let told: Vec<String> = each.points.iter().map(told).collect();
-        assert_eq!(told, ["Shard 0 Gauge(1.0)", "Shard 1 Gauge(0.0)", "Shard 2 Gauge(1.0)"]);
+        let described: Vec<String> = each.points.iter().map(described).collect();
+        assert_eq!(described, ["Shard 0 Gauge(1.0)", "Shard 1 Gauge(0.0)", "Shard 2 Gauge(1.0)"]);
         assert_eq!(each.name, "Sharding.Shard.IsHeld");
         assert_eq!(held.points[0].value, Value::Gauge(2.0));
     }

@@ -115,8 +115,8 @@ impl State for LifecycleState {
     }
 
     fn ends(self, of: Self, before: Self) -> bool {
-        let is_kept = self != Self::Upgrading || of == before;
-        of != self && (is_terminal(self) || !is_kept)
+        let is_retained = self != Self::Upgrading || of == before;
+        of != self && (is_terminal(self) || !is_retained)
     }
 }
 

@@ -76,7 +76,7 @@ mod tests {
         ]
     }
 
-    fn told(scopes: &Scopes) -> String {
+    fn described(scopes: &Scopes) -> String {
         let (families, identity) = (families(), identity());
         let (lines, left_out) = lines(&families, &identity, scopes);
         assert_eq!(left_out, 0);
@@ -92,7 +92,7 @@ mod tests {
             pod-1.k8soperator.ops.op.namespace.shop.FlinkDeployment.FlinkVersion.1.20.1.Count: 2
             pod-1.k8soperator.ops.op.resource.shop.orders.FlinkDeployment.JOSDK.Reconciliation.Count: 3
         "#]]
-        .assert_eq(&told(&scopes));
+        .assert_eq(&described(&scopes));
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
             (format!("{scope}.resource"), "<resourcename>@<resourcens>.<nobody>"),
         ];
         let scopes = Scopes::of(&options.into_iter().collect()).unwrap();
-        let told = told(&scopes);
+        let told = described(&scopes);
         let first: Vec<&str> = told.lines().map(|line| line.split_once(": ").unwrap().0).collect();
         assert_eq!(first[0], "op.KubeClient.HttpRequest.Count");
         assert_eq!(first[2], "shop.FlinkVersion.1.20.1.Count");

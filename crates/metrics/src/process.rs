@@ -79,7 +79,7 @@ pub fn families(reading: &Reading<'_>) -> Vec<Family> {
 mod tests {
     use super::*;
 
-    fn told(reading: &Reading<'_>) -> Vec<String> {
+    fn described(reading: &Reading<'_>) -> Vec<String> {
         let value = |family: &Family| match &family.points[0].value {
             Value::Gauge(number) | Value::Count(number) => number.to_string(),
             Value::Summary(_) => String::new(),
@@ -103,7 +103,7 @@ mod tests {
             booted: Some(1e9),
         };
         assert_eq!(
-            told(&reading),
+            described(&reading),
             [
                 "process_cpu_seconds 3",
                 "process_resident_memory_bytes 1228800",
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_told() {
-        assert_eq!(told(&Reading::default()), [""; 0]);
+    fn what_is_not_known_is_not_shown() {
+        assert_eq!(described(&Reading::default()), [""; 0]);
     }
 }

@@ -103,20 +103,20 @@ pub(super) fn families<'a>(
                 label: Some(("jobVertexID", Arc::clone(vertex))),
                 value: Value::Gauge(value),
             };
-            let mut tell = |what: &str, value: f64| {
+            let mut emit = |what: &str, value: f64| {
                 gauges
                     .entry(format!("AutoScaler.jobVertexID.{metric}.{what}"))
                     .or_default()
                     .push(point(value));
             };
-            tell("Current", *current);
+            emit("Current", *current);
             if let Some(average) = average {
-                tell("Average", *average);
+                emit("Average", *average);
             }
         }
     }
-    let told = |(name, points)| Family::new(Scope::Resource, name, points);
-    families.extend(gauges.into_iter().map(told));
+    let described = |(name, points)| Family::new(Scope::Resource, name, points);
+    families.extend(gauges.into_iter().map(described));
     families
 }
 
@@ -130,16 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn a_job_tells_its_counts_and_the_figures_of_its_vertices() {
+    fn a_job_shows_its_counts_and_the_figures_of_its_vertices() {
         let id =
             Arc::new(Id { kind: Kind::FlinkDeployment, namespace: "n".into(), name: "j".into() });
         let mut scaling = Scaling::default();
         scaling.note(Ended::Undecided, Some(vec![figure("a", Some(0.5)), figure("b", None)]));
         scaling.note(Ended::Scaled, None);
         scaling.note(Ended::Failed, None);
-        let told = families([(&id, &scaling)].into_iter());
-        let told: Vec<(&str, usize)> =
-            told.iter().map(|family| (family.name.as_str(), family.points.len())).collect();
+        let described = families([(&id, &scaling)].into_iter());
+        let described: Vec<(&str, usize)> =
+            described.iter().map(|family| (family.name.as_str(), family.points.len())).collect();
         let expected = [
             ("AutoScaler.scalings", 1),
             ("AutoScaler.balanced", 1),
@@ -147,7 +147,7 @@ mod tests {
             ("AutoScaler.jobVertexID.LOAD.Average", 1),
             ("AutoScaler.jobVertexID.LOAD.Current", 2),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(described, expected);
         scaling.forget_figures();
         assert!(scaling.figures.iter().all(|figure| figure.current.is_nan()));
         assert_eq!(families(std::iter::empty::<(&Arc<Id>, &Scaling)>()), []);

@@ -164,17 +164,17 @@ struct Labels<'p> {
 impl EncodeLabelSet for Labels<'_> {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
         let Identity { host, namespace, name } = &self.page.identity;
-        let mut tell = |key: &str, value: &str| {
+        let mut emit = |key: &str, value: &str| {
             // The encoder handles quotes and backslashes.
             let is_filtered = self.page.filters_label_values;
             let value = if is_filtered { filtered(value) } else { Cow::Borrowed(value) };
             EncodeLabel::encode(&(key, &*value), encoder.encode_label())
         };
-        tell("host", host)?;
-        tell("namespace", namespace)?;
-        tell("name", name)?;
+        emit("host", host)?;
+        emit("namespace", namespace)?;
+        emit("name", name)?;
         for (key, value) in self.point.labels() {
-            tell(key, value)?;
+            emit(key, value)?;
         }
         // Not filtered, because that would replace its decimal point.
         if let Some(quantile) = self.quantile {

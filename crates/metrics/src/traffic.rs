@@ -140,12 +140,12 @@ impl Traffic {
         let Some(state) = &self.0 else { return Vec::new() };
         let state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut families = Vec::new();
-        let mut tell = |name: &str, value: Value| {
+        let mut emit = |name: &str, value: Value| {
             families.push(Family::of_operator(format!("{group}.{name}"), value));
         };
         let mut meter = |name: &str, meter: &Meter| {
-            tell(&format!("{name}.Count"), Value::Count(number(meter.count)));
-            tell(&format!("{name}.NumPerSecond"), Value::Gauge(meter.per_second(now)));
+            emit(&format!("{name}.Count"), Value::Count(number(meter.count)));
+            emit(&format!("{name}.NumPerSecond"), Value::Gauge(meter.per_second(now)));
         };
         meter("HttpRequest", &state.requests);
         meter("HttpRequest.Failed", &state.failed);
@@ -159,10 +159,10 @@ impl Traffic {
             }
         }
         for (method, count) in &state.methods {
-            tell(&format!("HttpRequest.{method}.Count"), Value::Count(number(*count)));
+            emit(&format!("HttpRequest.{method}.Count"), Value::Count(number(*count)));
         }
-        tell("HttpRequest.Slow.Count", Value::Count(number(state.slow)));
-        tell("HttpResponse.TimeNanos", Value::Summary(state.times.summary()));
+        emit("HttpRequest.Slow.Count", Value::Count(number(state.slow)));
+        emit("HttpResponse.TimeNanos", Value::Summary(state.times.summary()));
         families
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::autoscaler::Cluster;
 use super::objects::Unfinished;
-use super::observe::{Subject, tell};
+use super::observe::{Subject, show};
 use super::pods;
 use super::reconcile::OperatedJob;
 use super::resource::Act;
@@ -126,7 +126,7 @@ impl Error {
     /// Returns `true` if the status must show the error, because it lasts. Rejections by Flink are excluded: the next
     /// pass sees them in Flink's answers. A resource that is gone has no status.
     pub(super) fn is_refusal(&self) -> bool {
-        let is_told = match self {
+        let is_reported = match self {
             Self::Cluster(error) => !error.is_not_found(),
             Self::ZooKeeper(_)
             | Self::Address(_)
@@ -140,7 +140,7 @@ impl Error {
                 false
             }
         };
-        is_told && (!self.is_transient() || self.needs_a_person())
+        is_reported && (!self.is_transient() || self.needs_a_person())
     }
 
     /// Usually transient; if it persists, the message says what to do, and a person has to see it.
@@ -275,7 +275,7 @@ impl<K: OperatedJob> Act<'_, K> {
         match result {
             // A JobManager that cannot even be addressed ends without a cancellation.
             Err(error @ (Error::Flink { .. } | Error::Address(_))) if is_best_effort => {
-                tracing::debug!(error = tell(&error), "cancel not confirmed");
+                tracing::debug!(error = show(&error), "cancel not confirmed");
                 Ok(())
             }
             other => other,
@@ -459,12 +459,12 @@ async fn stop_with_savepoint(
         Ok(_trigger_id) => Ok(()),
         // Polling the trigger shows whether the request arrived.
         Err(error) if error.effect() == Effect::Unknown => {
-            tracing::debug!(error = tell(&error), "the stop may have been received");
+            tracing::debug!(error = show(&error), "the stop may have been received");
             Ok(())
         }
         Err(error) => Err(Error::Flink {
             what: "the job cannot be stopped with a savepoint",
-            message: tell(&error),
+            message: show(&error),
         }),
     }
 }
@@ -486,7 +486,7 @@ async fn scale(
     // The next pass reads the outcome.
     flink.set_resource_requirements(job_id, &requirements).await.map_err(|error| Error::Flink {
         what: "the job cannot be scaled in place",
-        message: tell(&error),
+        message: show(&error),
     })
 }
 
@@ -495,11 +495,11 @@ async fn cancel(flink: &flink::Client, job_id: &str) -> Result<(), Error> {
     match flink.cancel(job_id).await {
         Ok(_) => Ok(()),
         Err(error) if error.effect() == Effect::Unknown => {
-            tracing::debug!(error = tell(&error), "cancel not confirmed");
+            tracing::debug!(error = show(&error), "cancel not confirmed");
             Ok(())
         }
         Err(error) => {
-            Err(Error::Flink { what: "the job cannot be cancelled", message: tell(&error) })
+            Err(Error::Flink { what: "the job cannot be cancelled", message: show(&error) })
         }
     }
 }

@@ -15,7 +15,7 @@ const MISSES: u32 = 3;
 pub(super) struct ApiServerHealth {
     state: watch::Sender<State>,
     /// A pass got no answer.
-    is_doubted: Notify,
+    is_suspect: Notify,
 }
 
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ enum State {
 impl Default for ApiServerHealth {
     fn default() -> Self {
         let state = watch::Sender::new(State::There { misses: 0 });
-        Self { state, is_doubted: Notify::new() }
+        Self { state, is_suspect: Notify::new() }
     }
 }
 
@@ -67,13 +67,13 @@ impl ApiServerHealth {
     }
 
     /// Requests a check, because another request got no answer.
-    pub(super) fn doubt(&self) {
-        self.is_doubted.notify_one();
+    pub(super) fn suspect(&self) {
+        self.is_suspect.notify_one();
     }
 
     /// Completes when a check is requested.
-    pub(super) async fn doubted(&self) {
-        self.is_doubted.notified().await;
+    pub(super) async fn suspected(&self) {
+        self.is_suspect.notified().await;
     }
 
     /// Waits until the API server answers, at most for `patience`. Returns whether it does.

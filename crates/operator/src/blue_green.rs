@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use super::act;
 use super::context::Context;
-use super::kind::{Guarded, Kept, Operated, Sight};
+use super::kind::{Cache, Guarded, Operated, Sight};
 use super::objects::{EXPOSED_BY, NO_DRY_RUN, TRIED, exposed, is_owned};
-use super::observe::{Subject, tell};
+use super::observe::{Subject, show};
 use super::pass::{Again, Error};
 use super::reconcile::OperatedJob;
 use super::resource::Act;
@@ -63,7 +63,7 @@ impl Operated for FlinkBlueGreenDeployment {
         audit::of_blue_green(previous, current)
     }
 
-    fn kept(context: &Context) -> &Kept<Self> {
+    fn cache(context: &Context) -> &Cache<Self> {
         &context.blue_greens
     }
 
@@ -276,7 +276,7 @@ async fn savepoint(
             Savepoint::Failed { message: cause.chain().join(" -> ") }
         }
         Ok(SavepointStatus::TriggerLost) => Savepoint::NotFound,
-        Err(error) => Savepoint::Unknown { reason: tell(&error) },
+        Err(error) => Savepoint::Unknown { reason: show(&error) },
     }
 }
 
@@ -321,7 +321,7 @@ async fn ingress(
         },
         other => other,
     };
-    found.unwrap_or_else(|error| Ingress::Refused { reason: tell(&error) })
+    found.unwrap_or_else(|error| Ingress::Refused { reason: show(&error) })
 }
 
 /// Returns whether the API server would take the object, by a dry run.
@@ -377,10 +377,10 @@ impl Act<'_, FlinkBlueGreenDeployment> {
     /// Notes that the children cannot be read, which the status shows once it has lasted.
     async fn note_unread(&mut self, error: cluster::Error) -> Error {
         if self.context.transient_failures.note(&self.uid, Instant::now()) {
-            let why = format!("the children cannot be read: {}", tell(&error));
-            let status = not_carried_out::told(&self.stored, &why);
+            let why = format!("the children cannot be read: {}", show(&error));
+            let status = not_carried_out::described(&self.stored, &why);
             if let Err(error) = self.end_with(status, false, None).await {
-                tracing::warn!(error = tell(&error), "status not written");
+                tracing::warn!(error = show(&error), "status not written");
             }
         }
         Error::Observe(error)
@@ -457,7 +457,7 @@ impl Act<'_, FlinkBlueGreenDeployment> {
             trigger_id,
         };
         if let Err(error) = client.trigger_savepoint(job_id, &request).await {
-            tracing::warn!(error = tell(&error), "the savepoint was not confirmed");
+            tracing::warn!(error = show(&error), "the savepoint was not confirmed");
         }
         Ok(())
     }
@@ -494,7 +494,7 @@ impl Act<'_, FlinkBlueGreenDeployment> {
         let target = to.child_of(&self.resource.name_any());
         let present = autoscaler::find(client, &namespace, &target).await?;
         // A session job of that name has one as well.
-        let is_ours = |kept: &autoscaler::Kept| {
+        let is_ours = |kept: &autoscaler::JobMap| {
             kept.is_of(&[parent]) || kept.is_of_resource("FlinkDeployment", &target)
         };
         if present.as_ref().is_some_and(|kept| !is_ours(kept)) {
@@ -511,7 +511,7 @@ impl Act<'_, FlinkBlueGreenDeployment> {
         if present.is_none() && stored.is_none() {
             return Ok(());
         }
-        let own = autoscaler::Kept::owned_by(&self.resource, &target);
+        let own = autoscaler::JobMap::owned_by(&self.resource, &target);
         let mut kept = present.unwrap_or_else(|| own.clone());
         kept.set_owner_of(&own);
         kept.data = stored.map(|stored| stored.data).unwrap_or_default();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::health::Due;
 use super::kind::{Guarded, Operated};
-use super::observe::tell;
+use super::observe::show;
 use super::pass::Again;
 use api::CANARY_LABEL;
 use clients::cluster::apply::{self, ObjectId, Writer};
@@ -30,7 +30,7 @@ pub fn is_canary<K: Resource<DynamicType = ()>>(resource: &K) -> bool {
 }
 
 /// Runs a pass over a canary; returns `None` for any other resource.
-pub(super) async fn look<K: Operated>(resource: &Guarded<K>, context: &Context) -> Option<Again> {
+pub(super) async fn check<K: Operated>(resource: &Guarded<K>, context: &Context) -> Option<Again> {
     let uid = resource.uid().unwrap_or_default();
     // A canary that is being deleted is handled like any other resource.
     if !is_canary(resource) || resource.meta().deletion_timestamp.is_some() {
@@ -54,7 +54,7 @@ pub(super) async fn look<K: Operated>(resource: &Guarded<K>, context: &Context) 
                 // This says nothing about this process.
                 Err(error) => {
                     let name = resource.name_any();
-                    tracing::warn!(name, error = tell(&error), "canary not changed");
+                    tracing::warn!(name, error = show(&error), "canary not changed");
                 }
             }
             timeout

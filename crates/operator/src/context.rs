@@ -15,7 +15,7 @@ use super::autoscaler::Autoscalers;
 use super::etcd_restore::EtcdRestores;
 use super::files::Files;
 use super::health::Health;
-use super::kind::Kept;
+use super::kind::Cache;
 use super::listener::{Listener, Listeners};
 use super::live::Live;
 use super::nodes::Nodes;
@@ -41,7 +41,7 @@ use lifecycle::session_job::world::{FailedSubmission, Tried};
 use lifecycle::trigger::known::SnapshotKind;
 use lifecycle::trigger::memory::Memory;
 use lifecycle::wait::{Awaited, Waiting};
-use lifecycle::world::{Fact, Job, JobException, ToldExceptions};
+use lifecycle::world::{Fact, Job, JobException, ReportedExceptions};
 use metrics::{Metrics, Now, Wait};
 
 /// Maximum time that a status that only reports the creation of a JobManager waits for the next one. Most JobManagers
@@ -84,17 +84,17 @@ pub struct Context {
     pub(super) scaling_rules: ScalingRules,
     /// Deployments of JobManagers, and of the TaskManagers of standalone clusters.
     pub(super) clusters: Mutex<Vec<(Option<String>, Store<Workload>)>>,
-    pub(super) deployments: Kept<FlinkDeployment>,
+    pub(super) deployments: Cache<FlinkDeployment>,
     pub(super) upgrades: Upgrades,
-    pub(super) snapshots: Kept<FlinkStateSnapshot>,
+    pub(super) snapshots: Cache<FlinkStateSnapshot>,
     pub(super) snapshots_by_job: ByJob,
-    pub(super) session_jobs: Kept<FlinkSessionJob>,
-    pub(super) blue_greens: Kept<FlinkBlueGreenDeployment>,
+    pub(super) session_jobs: Cache<FlinkSessionJob>,
+    pub(super) blue_greens: Cache<FlinkBlueGreenDeployment>,
     pub(super) autoscalers: Autoscalers,
     pub(super) nodes: Nodes,
     /// Slots for passes that wait for Flink, so that they hold up no others.
     pub(super) request_slots: RequestSlots,
-    told_exceptions: Mutex<HashMap<String, ToldExceptions>>,
+    reported_exceptions: Mutex<HashMap<String, ReportedExceptions>>,
     /// What the last plan of each resource waits for, by its uid.
     waits: Mutex<HashMap<String, Waiting>>,
     /// The newest state that this process knows of JobManagers besides their watch, by the resource's uid.
@@ -143,16 +143,16 @@ impl Context {
             validators: Verdicts::default(),
             scaling_rules: ScalingRules::default(),
             clusters: Mutex::default(),
-            deployments: Kept::default(),
+            deployments: Cache::default(),
             upgrades: Upgrades::default(),
-            snapshots: Kept::default(),
+            snapshots: Cache::default(),
             snapshots_by_job: ByJob::default(),
-            session_jobs: Kept::default(),
-            blue_greens: Kept::default(),
+            session_jobs: Cache::default(),
+            blue_greens: Cache::default(),
             autoscalers: Autoscalers::default(),
             nodes: Nodes::default(),
             request_slots: RequestSlots::default(),
-            told_exceptions: Mutex::default(),
+            reported_exceptions: Mutex::default(),
             waits: Mutex::default(),
             sightings: Mutex::default(),
             api_server_health: ApiServerHealth::default(),
@@ -241,7 +241,7 @@ impl Context {
         self.progress.subscribe()
     }
 
-    pub(super) fn tell(&self, progress: Progress) {
+    pub(super) fn emit(&self, progress: Progress) {
         // There may be no subscribers.
         let _listeners = self.progress.send(progress);
     }
@@ -253,8 +253,8 @@ impl Context {
     }
 
     /// Returns how far the exceptions of the resource's job have been reported.
-    pub(super) fn told_exceptions(&self, uid: &str) -> Option<ToldExceptions> {
-        lock(&self.told_exceptions).get(uid).cloned()
+    pub(super) fn reported_exceptions(&self, uid: &str) -> Option<ReportedExceptions> {
+        lock(&self.reported_exceptions).get(uid).cloned()
     }
 
     /// Returns what the resource's last plan waits for.
@@ -283,7 +283,7 @@ impl Context {
 
     /// Notes the exceptions that a pass has reported, so that this process does not report them
     /// again.
-    pub(super) fn note_told_exceptions(
+    pub(super) fn note_reported_exceptions(
         &self,
         uid: &str,
         job: &JobStatus,
@@ -296,8 +296,8 @@ impl Context {
             Fact::NotAsked | Fact::Unknown(_) => None,
         };
         let modified = modified.and_then(|job| job.modified);
-        let mut all = lock(&self.told_exceptions);
-        let told = ToldExceptions::after(all.get(uid), job_id, exceptions, modified, now);
+        let mut all = lock(&self.reported_exceptions);
+        let told = ReportedExceptions::after(all.get(uid), job_id, exceptions, modified, now);
         all.insert(uid.to_owned(), told);
     }
 
@@ -376,7 +376,7 @@ impl Context {
     }
 
     fn forget_exceptions(&self, uid: &str) {
-        lock(&self.told_exceptions).remove(uid);
+        lock(&self.reported_exceptions).remove(uid);
     }
 
     /// Notes a JobManager's Deployment that was just created or read.

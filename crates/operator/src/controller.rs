@@ -18,7 +18,7 @@ use super::context::{Context, now, resource_version};
 use super::etcd_restore;
 use super::failures::Failures;
 use super::kind::{Feed, Guarded, Operated, Sight, woken};
-use super::observe::tell;
+use super::observe::show;
 use super::pass::{self, Again, reconcile, retry_after};
 use super::request_slots::{Cancellation, PassRun};
 use super::resource::Act;
@@ -151,9 +151,9 @@ where
 /// operator need not be restarted when it becomes available.
 async fn wait_until_served<K: Operated>(namespace: Option<&str>, context: &Context) {
     let kind = K::kind(&());
-    let mut is_told = false;
+    let mut is_reported = false;
     let mut soon = watching::PAUSE_MIN;
-    while !K::kept(context).is_served() {
+    while !K::cache(context).is_served() {
         let Err(error) = probe::<K>(namespace, context).await else { break };
         let is_answer = matches!(
             error,
@@ -164,21 +164,21 @@ async fn wait_until_served<K: Operated>(namespace: Option<&str>, context: &Conte
         );
         let look_again = if is_answer { PROBE_INTERVAL } else { soon };
         soon = (soon * 2).min(watching::PAUSE_MAX);
-        if !is_told {
-            is_told = true;
+        if !is_reported {
+            is_reported = true;
             tracing::warn!(
                 kind = &*kind,
-                error = tell(&error),
+                error = show(&error),
                 ?look_again,
                 "this kind is not operated until the operator can read it"
             );
         }
         tokio::time::sleep(look_again).await;
     }
-    if is_told {
+    if is_reported {
         tracing::info!(kind = &*kind, "this kind is operated from now on");
     }
-    K::kept(context).set_served();
+    K::cache(context).set_served();
 }
 
 /// Checks that the API server permits listing the kind.
@@ -267,7 +267,7 @@ fn count<K: Operated>(event: &watcher::Event<Guarded<K>>, scope: Option<&str>, c
 fn note_rewind<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Context) {
     let (watcher::Event::Apply(listed) | watcher::Event::InitApply(listed)) = event else { return };
     let (namespace, name) = (listed.namespace().unwrap_or_default(), listed.name_any());
-    let Some(known) = K::kept(context).cached(&namespace, &name) else { return };
+    let Some(known) = K::cache(context).cached(&namespace, &name) else { return };
     if !etcd_restore::is_earlier(listed, &known) {
         return;
     }
@@ -276,7 +276,7 @@ fn note_rewind<K: Operated>(event: &watcher::Event<Guarded<K>>, context: &Contex
         (Ok(_) | Err(_), _) => None,
     };
     if !context.etcd_restores.is_comparing() {
-        context.etcd_restores.doubt(&known, went_back);
+        context.etcd_restores.suspect(&known, went_back);
     } else if let Some(went_back) = went_back {
         tracing::error!(namespace, name, "{}", went_back.message);
         context.etcd_restores.note(&listed.uid().unwrap_or_default(), went_back);
@@ -313,7 +313,7 @@ fn pause<K: Operated>(resource: &Guarded<K>, error: &pass::Error, count: u32) ->
         namespace = resource.namespace(),
         name = resource.name_any(),
         generation = resource.meta().generation,
-        error = tell(error),
+        error = show(error),
         again_in = ?after,
         "not reconciled"
     );

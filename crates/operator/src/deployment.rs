@@ -3,7 +3,7 @@
 use super::act::{Stopped, Taken};
 use super::blue_green;
 use super::context::Context;
-use super::kind::{Guarded, Kept, Operated, Sight};
+use super::kind::{Cache, Guarded, Operated, Sight};
 use super::observe::{self, Subject};
 use super::pass::{self, Again};
 use super::reconcile::{self, OperatedJob, deadlines};
@@ -38,7 +38,7 @@ impl Operated for FlinkDeployment {
         audit::of_job(previous, current)
     }
 
-    fn kept(context: &Context) -> &Kept<Self> {
+    fn cache(context: &Context) -> &Cache<Self> {
         &context.deployments
     }
 

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::context::lock;
-use super::observe::tell;
+use super::observe::show;
 use clients::cluster;
 use clients::cluster::lease::{Holder, Leases, is_beaten, members, operates, seen};
 use clients::fence::{self, Fence};
@@ -195,8 +195,8 @@ impl Election {
                 self.wait(until.saturating_sub(now)).await;
                 return Ok(());
             }
-            Action::Look => {
-                self.look().await;
+            Action::Read => {
+                self.read().await;
                 return Ok(());
             }
             Action::Create | Action::Replace { .. }
@@ -238,7 +238,7 @@ impl Election {
                 }
             }
             Ok(Err(error)) if is_beaten(&error) => self.candidate.was_beaten(),
-            Ok(Err(error)) => self.failed(&tell(&error)),
+            Ok(Err(error)) => self.failed(&show(&error)),
             Err(_) => self.failed("no answer in time"),
         }
         Ok(())
@@ -256,11 +256,11 @@ impl Election {
         self.candidate.failed(fence::now());
     }
 
-    async fn look(&mut self) {
+    async fn read(&mut self) {
         let leases = self.leases.clone();
         match tokio::time::timeout(self.patience(fence::now()), leases.read()).await {
             Ok(Ok(lease)) => self.see(lease),
-            Ok(Err(error)) => self.failed(&tell(&error)),
+            Ok(Err(error)) => self.failed(&show(&error)),
             Err(_) => self.failed("no answer in time"),
         }
     }
@@ -281,13 +281,13 @@ impl Election {
             }
             Ok(Some(Err(error))) => {
                 if !self.is_blind {
-                    let error = tell(&error);
+                    let error = show(&error);
                     tracing::warn!(lease = self.shown(), error, "lease not watched: polling it");
                 }
                 self.is_blind = true;
             }
             Ok(None) => self.watch = self.leases.watch().boxed(),
-            Err(_) if is_looking => self.look().await,
+            Err(_) if is_looking => self.read().await,
             Err(_) => {}
         }
     }
@@ -342,7 +342,7 @@ impl Election {
         match tokio::time::timeout(RELEASE_MAX, self.release()).await {
             Ok(Ok(())) => tracing::info!(lease = self.shown(), "lease given back"),
             Ok(Err(error)) => {
-                let error = tell(&error);
+                let error = show(&error);
                 tracing::warn!(lease = self.shown(), error, "lease not given back: it expires");
             }
             Err(_) => tracing::warn!(lease = self.shown(), "lease not given back: it expires"),

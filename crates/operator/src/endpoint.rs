@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{ClientBuilder, Method, RequestBuilder};
 
-use super::observe::tell;
+use super::observe::show;
 use config::plugin::Endpoint;
 
 /// Maximum number of bytes to read of an answer.
@@ -80,7 +80,7 @@ impl Caller {
             .timeout(endpoint.timeout);
         let http = settings(builder)
             .build()
-            .map_err(|error| Error::Invalid(tell(&error.without_url())))?;
+            .map_err(|error| Error::Invalid(show(&error.without_url())))?;
         Ok(Self { endpoint, http })
     }
 
@@ -123,7 +123,7 @@ impl Caller {
         if error.is_timeout() {
             Error::TimedOut(self.endpoint.timeout)
         } else {
-            Error::Unreachable(tell(&error.without_url()))
+            Error::Unreachable(show(&error.without_url()))
         }
     }
 }

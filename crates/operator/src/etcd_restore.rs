@@ -19,14 +19,14 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::context::{Context, lock, resource_version};
 use super::controller::api;
-use super::kind::{Guarded, Kept, Newest, Operated};
-use super::observe::tell;
+use super::kind::{Cache, Guarded, Newest, Operated};
+use super::observe::show;
 use super::watching::is_refusal;
 use ::api::deployment::FlinkDeployment;
 use lifecycle::error_document::WentBack;
 
 /// How often to check the store; a watch that fails triggers a check at once.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const POLL_EVERY: Duration = Duration::from_secs(5);
 /// Pause while the API server does not answer.
 const AGAIN: Duration = Duration::from_millis(500);
 /// Number of resources of each kind, those written last, to read after a watch has failed.
@@ -48,12 +48,12 @@ pub(super) struct EtcdRestores {
     /// The known state of resources whose record went back, by uid.
     known: Mutex<HashMap<String, WentBack>>,
     /// Resources that a watch or its list showed in an earlier form than was known, by uid, until that is confirmed.
-    doubts: Mutex<HashMap<String, Doubt>>,
+    suspects: Mutex<HashMap<String, Suspect>>,
 }
 
 /// A resource that appeared in an earlier form: the answer may be stale, or the store went back.
 #[derive(Clone)]
-struct Doubt {
+struct Suspect {
     kind: ApiResource,
     known: Newest,
     went_back: Option<WentBack>,
@@ -67,7 +67,7 @@ impl Default for EtcdRestores {
             newest: AtomicU64::new(0),
             is_comparing: AtomicBool::new(false),
             known: Mutex::default(),
-            doubts: Mutex::default(),
+            suspects: Mutex::default(),
         }
     }
 }
@@ -94,20 +94,20 @@ impl EtcdRestores {
 
     /// Notes that a watch, or its list, shows a resource in an earlier form than was known. Nothing is done about it
     /// until the resource itself was read.
-    pub(super) fn doubt<K: Operated>(&self, known: &Guarded<K>, went_back: Option<WentBack>) {
+    pub(super) fn suspect<K: Operated>(&self, known: &Guarded<K>, went_back: Option<WentBack>) {
         let known = Newest::of(known);
-        let doubt = Doubt { kind: ApiResource::erase::<K>(&()), known, went_back };
-        lock(&self.doubts).insert(doubt.known.uid.clone(), doubt);
+        let doubt = Suspect { kind: ApiResource::erase::<K>(&()), known, went_back };
+        lock(&self.suspects).insert(doubt.known.uid.clone(), doubt);
         self.is_suspected.notify_one();
     }
 
-    pub(super) fn is_doubted(&self, uid: &str) -> bool {
-        lock(&self.doubts).contains_key(uid)
+    pub(super) fn is_suspect(&self, uid: &str) -> bool {
+        lock(&self.suspects).contains_key(uid)
     }
 
     /// Confirms everything that was in doubt, because the store went back.
-    fn confirm_doubts(&self) {
-        for (uid, Doubt { known, went_back, .. }) in std::mem::take(&mut *lock(&self.doubts)) {
+    fn confirm_suspects(&self) {
+        for (uid, Suspect { known, went_back, .. }) in std::mem::take(&mut *lock(&self.suspects)) {
             let Some(went_back) = went_back else { continue };
             let Newest { namespace, name, .. } = known;
             tracing::error!(namespace, name, "{}", went_back.message);
@@ -149,47 +149,47 @@ impl Follower {
 pub(super) async fn follow_store(context: Arc<Context>) {
     let restores = Arc::clone(&context.etcd_restores);
     let mut is_suspected = false;
-    let mut pause = LOOK_EVERY;
+    let mut pause = POLL_EVERY;
     let mut last_look = Instant::now();
     loop {
-        let doubted = async {
-            context.api_server_health.doubted().await;
-            // A fleet raises many doubts at a time.
+        let settled = async {
+            context.api_server_health.suspected().await;
+            // A fleet raises many suspects at a time.
             sleep_until(last_look + AGAIN).await;
         };
         tokio::select! {
             () = restores.is_suspected.notified() => is_suspected = true,
-            () = doubted => {}
+            () = settled => {}
             () = sleep(pause) => {}
         }
         last_look = Instant::now();
-        match look(&context, is_suspected).await {
-            Look::NoAnswer => {
+        match inspect(&context, is_suspected).await {
+            Reading::NoAnswer => {
                 // The suspicion stays until there is an answer.
                 sleep(AGAIN).await;
                 pause = Duration::ZERO;
                 continue;
             }
-            Look::WentBack { was, is } => {
+            Reading::WentBack { was, is } => {
                 tracing::error!(
                     was,
                     is,
                     "the API server's store went back to an earlier state: everything is checked \
                      again"
                 );
-                restores.confirm_doubts();
+                restores.confirm_suspects();
                 begin_anew(&context).await;
                 restores.newest.store(is, Ordering::Relaxed);
             }
-            Look::WentOn => {}
+            Reading::WentOn => {}
         }
-        (is_suspected, pause) = (false, LOOK_EVERY);
+        (is_suspected, pause) = (false, POLL_EVERY);
     }
 }
 
 /// The result of one check of the store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Look {
+enum Reading {
     NoAnswer,
     WentOn,
     WentBack { was: u64, is: u64 },
@@ -197,77 +197,78 @@ enum Look {
 
 /// Compares what was seen with the present state. A store that was set back soon reaches a higher revision than was
 /// ever seen. After that only the resources that were written last reveal it: they are read if `is_suspected`.
-async fn look(context: &Context, is_suspected: bool) -> Look {
-    let doubted = settle_doubts(context).await;
-    if doubted != Look::WentOn {
-        return doubted;
+async fn inspect(context: &Context, is_suspected: bool) -> Reading {
+    let settled = settle_suspects(context).await;
+    if settled != Reading::WentOn {
+        return settled;
     }
     let was = context.etcd_restores.newest.load(Ordering::Relaxed);
     let now = match revision(context).await {
-        Revision::NoAnswer => return Look::NoAnswer,
-        Revision::Unreadable => return Look::WentOn,
+        Revision::NoAnswer => return Reading::NoAnswer,
+        Revision::Unreadable => return Reading::WentOn,
         Revision::Is(now) => now,
     };
     if now < was {
         // One answer may be stale, from some cache.
         return match revision(context).await {
-            Revision::NoAnswer => Look::NoAnswer,
-            Revision::Is(is) if is < was => Look::WentBack { was, is },
-            Revision::Is(_) | Revision::Unreadable => Look::WentOn,
+            Revision::NoAnswer => Reading::NoAnswer,
+            Revision::Is(is) if is < was => Reading::WentBack { was, is },
+            Revision::Is(_) | Revision::Unreadable => Reading::WentOn,
         };
     }
     if is_suspected {
         let deployments = compare(&context.deployments, context).await;
         let session_jobs = compare(&context.session_jobs, context).await;
         match (deployments, session_jobs) {
-            (Look::WentBack { was, .. }, _) | (_, Look::WentBack { was, .. }) => {
-                return Look::WentBack { was, is: now };
+            (Reading::WentBack { was, .. }, _) | (_, Reading::WentBack { was, .. }) => {
+                return Reading::WentBack { was, is: now };
             }
-            (Look::NoAnswer, _) | (_, Look::NoAnswer) => return Look::NoAnswer,
-            (Look::WentOn, Look::WentOn) => {}
+            (Reading::NoAnswer, _) | (_, Reading::NoAnswer) => return Reading::NoAnswer,
+            (Reading::WentOn, Reading::WentOn) => {}
         }
     }
     context.etcd_restores.saw(now);
-    Look::WentOn
+    Reading::WentOn
 }
 
 /// Reads the resources that appeared in an earlier form than was known. If none of them is, what appeared was stale.
-async fn settle_doubts(context: &Context) -> Look {
-    let mut doubts: Vec<Doubt> = lock(&context.etcd_restores.doubts).values().cloned().collect();
-    if doubts.is_empty() {
-        return Look::WentOn;
+async fn settle_suspects(context: &Context) -> Reading {
+    let mut suspects: Vec<Suspect> =
+        lock(&context.etcd_restores.suspects).values().cloned().collect();
+    if suspects.is_empty() {
+        return Reading::WentOn;
     }
-    doubts.sort_by_key(|doubt| Reverse(doubt.known.resource_version));
-    doubts.truncate(COMPARED);
-    for Doubt { kind, known, .. } in &doubts {
+    suspects.sort_by_key(|doubt| Reverse(doubt.known.resource_version));
+    suspects.truncate(COMPARED);
+    for Suspect { kind, known, .. } in &suspects {
         let client = context.client.clone();
         let resources: Api<DynamicObject> = Api::namespaced_with(client, &known.namespace, kind);
         match compare_one(&resources, known, context).await {
-            Look::WentOn => {}
+            Reading::WentOn => {}
             other => return other,
         }
     }
-    lock(&context.etcd_restores.doubts).clear();
-    Look::WentOn
+    lock(&context.etcd_restores.suspects).clear();
+    Reading::WentOn
 }
 
 /// Reads the resources of a kind that were written last: one in an earlier form than was known means that the store
 /// went back.
-async fn compare<K: Operated>(kept: &Kept<K>, context: &Context) -> Look {
-    let mut answer = Look::WentOn;
+async fn compare<K: Operated>(kept: &Cache<K>, context: &Context) -> Reading {
+    let mut answer = Reading::WentOn;
     for newest in kept.newest(COMPARED) {
         let resources: Api<K> = api(context, Some(&newest.namespace));
         match compare_one(&resources, &newest, context).await {
-            Look::WentOn => {}
-            Look::NoAnswer => answer = Look::NoAnswer,
-            went_back @ Look::WentBack { .. } => return went_back,
+            Reading::WentOn => {}
+            Reading::NoAnswer => answer = Reading::NoAnswer,
+            went_back @ Reading::WentBack { .. } => return went_back,
         }
     }
     answer
 }
 
 /// Checks whether the resource is in an earlier form than was known.
-async fn compare_one<K>(resources: &Api<K>, known: &Newest, context: &Context) -> Look
+async fn compare_one<K>(resources: &Api<K>, known: &Newest, context: &Context) -> Reading
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
 {
@@ -275,19 +276,19 @@ where
         Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&known.uid) => {
             let (was, is) = (known.resource_version, resource_version(&found.metadata));
             let is_earlier = is_before(&found.metadata, was, known.generation);
-            if is_earlier { Look::WentBack { was, is } } else { Look::WentOn }
+            if is_earlier { Reading::WentBack { was, is } } else { Reading::WentOn }
         }
         // It is gone, another resource has its name, or it may not be read.
-        Ok(_) => Look::WentOn,
-        Err(error) if is_refusal(&error) => Look::WentOn,
-        Err(_) => Look::NoAnswer,
+        Ok(_) => Reading::WentOn,
+        Err(error) if is_refusal(&error) => Reading::WentOn,
+        Err(_) => Reading::NoAnswer,
     }
 }
 
 /// Notes whether the API server answered.
 fn heard<T>(answer: kube::Result<T>, context: &Context) -> kube::Result<T> {
     match &answer {
-        Err(error) if !is_refusal(error) => context.api_server_health.missed(&tell(error)),
+        Err(error) if !is_refusal(error) => context.api_server_health.missed(&show(error)),
         Ok(_) | Err(_) => context.api_server_health.answered(),
     }
     answer
@@ -348,7 +349,7 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn of<K: Operated>(kept: &'a Kept<K>) -> Self {
+    fn of<K: Operated>(kept: &'a Cache<K>) -> Self {
         Self {
             unlist: Box::new(|| kept.unlist()),
             // A kind that is not served lists nothing.

@@ -49,7 +49,7 @@ impl Files {
         (!files.is_empty()).then(|| HadoopConf { directory: directory.clone(), files })
     }
 
-    pub(super) async fn look(&self, path: &str) -> OperatorFile {
+    pub(super) async fn inspect(&self, path: &str) -> OperatorFile {
         match self {
             Self::Elsewhere => OperatorFile::Elsewhere,
             Self::Here { .. } => match read(path, BYTES_MAX).await {
@@ -78,14 +78,14 @@ impl Files {
 
 /// Returns the bytes of a file, or why it cannot be read.
 async fn read(path: &str, bytes_max: u64) -> Result<Vec<u8>, String> {
-    let tell = |error: std::io::Error| error.to_string();
+    let emit = |error: std::io::Error| error.to_string();
     // Something that is not a file, such as a pipe, may never end.
-    if !tokio::fs::metadata(path).await.map_err(tell)?.is_file() {
+    if !tokio::fs::metadata(path).await.map_err(emit)?.is_file() {
         return Err("it is not a file".to_owned());
     }
-    let file = tokio::fs::File::open(path).await.map_err(tell)?;
+    let file = tokio::fs::File::open(path).await.map_err(emit)?;
     let mut content = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut content).await.map_err(tell)?;
+    file.take(bytes_max + 1).read_to_end(&mut content).await.map_err(emit)?;
     match content.len() {
         0 => Err("it is empty".to_owned()),
         bytes if u64::try_from(bytes).is_ok_and(|bytes| bytes <= bytes_max) => Ok(content),

@@ -233,27 +233,27 @@ impl Health {
         all
     }
 
-    fn liveness(&self, now: Duration) -> Told {
-        told(&self.ailments(now))
+    fn liveness(&self, now: Duration) -> Reply {
+        described(&self.ailments(now))
     }
 
     /// Answers whether this process does its work, and on which part of it if several processes share it.
-    fn readiness(&self, now: Duration) -> Told {
+    fn readiness(&self, now: Duration) -> Reply {
         let problems = self.hindrances(now);
         match lock(&self.state).shards.clone().filter(|_| problems.is_empty()) {
             Some(shards) => (StatusCode::OK, format!("OK\n{shards}\n")),
-            None => told(&problems),
+            None => described(&problems),
         }
     }
 
-    fn startup(&self, _now: Duration) -> Told {
+    fn startup(&self, _now: Duration) -> Reply {
         let has_started = lock(&self.state).stage != Stage::Starting;
-        told(&if has_started { vec![] } else { vec![STARTING.to_owned()] })
+        described(&if has_started { vec![] } else { vec![STARTING.to_owned()] })
     }
 
     /// Returns the routes `/` and `/livez`, `/readyz`, `/startupz`.
     pub fn routes(&self) -> Router {
-        let by = |answer: fn(&Self, Duration) -> Told| {
+        let by = |answer: fn(&Self, Duration) -> Reply| {
             let health = self.clone();
             get(move || async move { answer(&health, fence::now()) })
         };
@@ -270,10 +270,10 @@ impl Health {
 
 const STARTING: &str = "starting";
 
-type Told = (StatusCode, String);
+type Reply = (StatusCode, String);
 
 /// Answers as the Java operator does, and adds the reasons.
-fn told(problems: &[String]) -> Told {
+fn described(problems: &[String]) -> Reply {
     if problems.is_empty() {
         return (StatusCode::OK, "OK\n".to_owned());
     }

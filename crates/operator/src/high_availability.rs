@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_is_told_by_the_address_that_it_publishes() {
+    fn a_leader_is_recognised_by_the_address_that_it_publishes() {
         let in_rpc =
             |host: &str| address_in(&format!("ab-c,pekko.tcp://flink@{host}:6123/user/rpc/rm_0"));
         assert_eq!(in_rpc("10.42.0.7"), Some("10.42.0.7".parse().unwrap()));

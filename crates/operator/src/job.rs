@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::observe::tell;
+use super::observe::show;
 use api::status::{JobStatus, JobStatusState};
 use clients::flink::checkpoints::LastState;
 use clients::flink::failures::ExecutionResult;
@@ -36,7 +36,7 @@ impl Asked<'_> {
 
     pub(super) async fn jobs(&self) -> Result<Vec<Job>, String> {
         let client = self.flink()?.without_retries();
-        let overview = client.jobs_overview().await.map_err(|error| tell(&error))?;
+        let overview = client.jobs_overview().await.map_err(|error| show(&error))?;
         Ok(overview
             .jobs
             .iter()
@@ -72,7 +72,7 @@ impl Asked<'_> {
         } else {
             client.current_checkpoints(id).await
         };
-        let answer = answer.map_err(|error| tell(&error))?;
+        let answer = answer.map_err(|error| show(&error))?;
         let flink::checkpoints::Checkpoints::Statistics(statistics) = answer else {
             return Ok(Checkpoints::default());
         };
@@ -91,7 +91,7 @@ impl Asked<'_> {
             }
         };
         let is_blank = statistics.has_none() && {
-            let config = client.checkpoint_config(id).await.map_err(|error| tell(&error))?;
+            let config = client.checkpoint_config(id).await.map_err(|error| show(&error))?;
             config.is_some_and(|config| config.is_blank())
         };
         Ok(Checkpoints {
@@ -109,7 +109,7 @@ impl Asked<'_> {
     /// Returns what the job, which started at this time, has saved; `None` if it takes no checkpoints.
     pub(super) async fn saved(&self, started: i64) -> Result<Option<Saved>, String> {
         let client = self.flink()?.without_retries();
-        let latest = client.latest_checkpoints(self.id()?).await.map_err(|error| tell(&error))?;
+        let latest = client.latest_checkpoints(self.id()?).await.map_err(|error| show(&error))?;
         let at = |millis: i64| Timestamp::from_millisecond(millis).ok();
         Ok(latest.zip(at(started)).map(|(latest, started)| {
             let newest = latest.saved_at().and_then(at);
@@ -121,7 +121,7 @@ impl Asked<'_> {
     /// job that takes none has none to lose.
     pub(super) async fn retention(&self) -> Result<bool, String> {
         let config = self.flink()?.checkpoint_config(self.id()?).await;
-        let config = config.map_err(|error| tell(&error))?;
+        let config = config.map_err(|error| show(&error))?;
         Ok(config.is_none_or(|config| config.externalization.retains_on_cancellation()))
     }
 
@@ -134,14 +134,14 @@ impl Asked<'_> {
             .flink()?
             .savepoint_status(self.id()?, trigger)
             .await
-            .map_err(|error| tell(&error))?;
+            .map_err(|error| show(&error))?;
         Ok(stop_of(answer))
     }
 
     /// Returns why the job failed.
     pub(super) async fn failure(&self) -> Result<Failure, String> {
         let result =
-            self.flink()?.execution_result(self.id()?).await.map_err(|error| tell(&error))?;
+            self.flink()?.execution_result(self.id()?).await.map_err(|error| show(&error))?;
         let ExecutionResult::Completed { failure: Some(cause), .. } = result else {
             return Err("Flink gives no cause".to_owned());
         };
@@ -154,7 +154,7 @@ impl Asked<'_> {
     pub(super) async fn exceptions(&self) -> Result<Vec<JobException>, String> {
         let client = self.flink()?.without_retries();
         let history =
-            client.exceptions(self.id()?, EXCEPTIONS_MAX).await.map_err(|error| tell(&error))?;
+            client.exceptions(self.id()?, EXCEPTIONS_MAX).await.map_err(|error| show(&error))?;
         let known = history.entries.into_iter().filter_map(|entry| {
             Some(JobException {
                 at: entry.timestamp?,
@@ -171,7 +171,7 @@ impl Asked<'_> {
     pub(super) async fn resource_requirements(&self) -> Result<BTreeMap<String, Bounds>, String> {
         let client = self.flink()?.without_retries();
         let requirements =
-            client.resource_requirements(self.id()?).await.map_err(|error| tell(&error))?;
+            client.resource_requirements(self.id()?).await.map_err(|error| show(&error))?;
         let bounds = requirements.into_iter().map(|(vertex, requirements)| {
             let ParallelismBounds { lower_bound, upper_bound } = requirements.parallelism;
             (vertex, Bounds { lower: lower_bound, upper: upper_bound })
@@ -182,7 +182,7 @@ impl Asked<'_> {
     pub(super) async fn metrics(&self) -> Result<JobMetrics, String> {
         let names = ["numRestarts", "fullRestarts", "numberOfCompletedCheckpoints"];
         let client = self.flink()?.without_retries();
-        let values = client.job_metrics(self.id()?, &names).await.map_err(|error| tell(&error))?;
+        let values = client.job_metrics(self.id()?, &names).await.map_err(|error| show(&error))?;
         let number = |name: &str| values.get(name).and_then(|text| text.parse().ok());
         Ok(JobMetrics {
             // The second is the former name.
@@ -211,7 +211,7 @@ mod tests {
     use clients::flink::failures::FailureCause;
 
     #[test]
-    fn savepoint_of_a_job_that_went_on_is_told_apart() {
+    fn savepoint_of_a_job_that_went_on_is_distinguished() {
         let location = || "file:/sp/1".to_owned();
         let cause = FailureCause {
             class: "java.io.IOException".to_owned(),

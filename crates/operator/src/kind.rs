@@ -65,7 +65,7 @@ pub(super) trait Operated: Resource<DynamicType = (), Scope = NamespaceResourceS
     fn audit(previous: &Self::Status, current: &Self::Status) -> Option<String>;
 
     /// Returns the cache of this kind.
-    fn kept(context: &Context) -> &Kept<Self>;
+    fn cache(context: &Context) -> &Cache<Self>;
 
     /// Runs one pass over the resource, which is at least as new as our own last write to it.
     fn pass(resource: Self, context: &Context)
@@ -76,7 +76,7 @@ pub(super) trait Operated: Resource<DynamicType = (), Scope = NamespaceResourceS
         None
     }
 
-    /// Handles each event of the watch, after the store: wakes resources of other kinds with [`Kept::wake`].
+    /// Handles each event of the watch, after the store: wakes resources of other kinds with [`Cache::wake`].
     fn seen(_resource: &Guarded<Self>, _sight: Sight, _context: &Context) {}
 }
 
@@ -145,7 +145,7 @@ pub(super) fn woken<K: Operated>(
     })
 }
 
-/// The other ends of a scope of [`Kept`], for the controller that runs it.
+/// The other ends of a scope of [`Cache`], for the controller that runs it.
 pub(super) struct Feed<K: Operated> {
     /// `None` for all namespaces.
     pub(super) namespace: Option<String>,
@@ -157,13 +157,13 @@ pub(super) struct Feed<K: Operated> {
 }
 
 /// The operator's cache of one kind.
-pub(super) struct Kept<K: Operated> {
+pub(super) struct Cache<K: Operated> {
     scopes: RwLock<Vec<Scope<K>>>,
     written: Mutex<HashMap<String, Written<K::Status>>>,
     is_served: AtomicBool,
 }
 
-impl<K: Operated> Default for Kept<K> {
+impl<K: Operated> Default for Cache<K> {
     fn default() -> Self {
         Self {
             scopes: RwLock::default(),
@@ -173,7 +173,7 @@ impl<K: Operated> Default for Kept<K> {
     }
 }
 
-impl<K: Operated> Kept<K> {
+impl<K: Operated> Cache<K> {
     fn scopes(&self) -> RwLockReadGuard<'_, Vec<Scope<K>>> {
         self.scopes.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -100,7 +100,7 @@ impl Listeners {
     }
 
     /// Sends to all listeners, without waiting for any. The event is put together only if there is a listener.
-    pub(super) fn tell<S: Serialize>(
+    pub(super) fn emit<S: Serialize>(
         &self,
         subject: impl FnOnce() -> Subject,
         happening: &Happening<'_, S>,

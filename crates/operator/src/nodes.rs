@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use super::context::{Context, lock};
 use super::controller::api;
 use super::kind::Operated;
-use super::observe::tell;
+use super::observe::show;
 use super::pod_watch::cluster_of;
 use super::resource::Act;
 use super::session_job::wake_jobs_of;
@@ -229,7 +229,7 @@ async fn wake_on(node: &str, context: &Context) {
         let found = match pods.list_metadata(&params).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::debug!(node, error = tell(&error), "its pods cannot be listed");
+                tracing::debug!(node, error = show(&error), "its pods cannot be listed");
                 continue;
             }
         };
@@ -254,7 +254,7 @@ pub(super) async fn of_pods(
     let mut params = ListParams::default().labels(&labels).fields(ALIVE).limit(PAGE);
     let mut nodes = BTreeSet::new();
     for _ in 0..PAGES_MAX {
-        let page = pods.list(&params).await.map_err(|error| tell(&error))?;
+        let page = pods.list(&params).await.map_err(|error| show(&error))?;
         nodes.extend(page.items.into_iter().filter_map(|pod| pod.spec?.node_name));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
@@ -266,7 +266,7 @@ pub(super) async fn of_pods(
 
 /// Reports to each job that asks, once, that nodes are not watched.
 async fn report_refusal(error: &watcher::Error, context: &Context) {
-    let reason = tell(error);
+    let reason = show(error);
     let (is_new, uninformed) = context.nodes.refuse(&reason);
     if is_new {
         tracing::warn!(
@@ -294,7 +294,7 @@ async fn report_unreadable_nodes<K: Operated>(
     reason: &str,
     context: &Context,
 ) {
-    let Some(cached) = K::kept(context).cached(namespace, name) else { return };
+    let Some(cached) = K::cache(context).cached(namespace, name) else { return };
     let Ok(resource) = &cached.0 else { return };
     let message = format!(
         "`{}` has no effect, because the operator cannot read nodes: allow its service account to \
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn each_that_asks_is_told_once_that_nodes_may_not_be_read() {
+    fn each_that_asks_hears_once_that_nodes_may_not_be_read() {
         let nodes = Nodes::default();
         let _asked = nodes.known(ASKER);
         let (is_new, uninformed) = nodes.refuse("forbidden");

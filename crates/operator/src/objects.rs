@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use super::act::Error;
 use super::context::Context;
 use super::kind::Operated;
-use super::observe::tell;
+use super::observe::show;
 use super::resource::Act;
 use api::deployment::FlinkDeployment;
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Writer};
 use lifecycle::event::{Component, Event};
-use lifecycle::notes::standing_by;
+use lifecycle::notes::standby_of;
 use render::files::FileObject;
 use render::{Objects, names};
 
@@ -70,13 +70,13 @@ impl Act<'_, FlinkDeployment> {
                 Err(error) => return Err(error.into()),
             }
         }
-        if let Some(standby) = standing_by(&self.stored.cluster_info) {
+        if let Some(standby) = standby_of(&self.stored.cluster_info) {
             self.hand_over_standby(&objects, &standby.digest).await?;
         }
         let deployment = match apply::create(client, &objects.deployment, Writer::OPERATOR).await {
             Ok(deployment) => deployment,
             Err(error @ cluster::Error::AlreadyExists { .. }) => {
-                tracing::debug!(error = tell(&error), "looking at the Deployment that is there");
+                tracing::debug!(error = show(&error), "looking at the Deployment that is there");
                 return Err(Error::Raced);
             }
             Err(error) => return Err(error.into()),
@@ -110,7 +110,7 @@ impl Act<'_, FlinkDeployment> {
     ) -> Result<Option<Unfinished>, Error> {
         let client = &self.context.client;
         let objects = objects.owned_by(&uid);
-        if standing_by(&self.stored.cluster_info).is_some() {
+        if standby_of(&self.stored.cluster_info).is_some() {
             self.own_config_of_standby(&objects).await?;
         }
         let mut refusal = None;
@@ -212,7 +212,7 @@ impl Act<'_, FlinkDeployment> {
                 "The {} of the web UI does not match the spec, and the job runs without it. Change \
                  spec.ingress, or what rejects it; the operator tries again. {}",
                 kind.unwrap_or_default(),
-                tell(&refusal)
+                show(&refusal)
             );
             let event = Event::warning("IngressManagement", Component::Operator, message);
             self.record_event(event).await?;
@@ -389,10 +389,10 @@ pub(super) async fn refusal(
     // At the same time: a webhook may take its time for each.
     let tried = objects.iter().filter(|object| Some(*object) != objects.ingress.as_ref());
     let tried = tried.map(|object| async move {
-        let id = ObjectId::in_manifest(object).map_err(|error| tell(&error))?;
+        let id = ObjectId::in_manifest(object).map_err(|error| show(&error))?;
         match rejection(objects, object, &id, context).await {
             Ok(because) => Ok(because.map(|because| Refusal { object: id, because })),
-            Err(error) => Err(format!("{} `{}`: {}", id.kind, id.name, tell(&error))),
+            Err(error) => Err(format!("{} `{}`: {}", id.kind, id.name, show(&error))),
         }
     });
     let mut outcomes = join_all(tried).await.into_iter();

@@ -229,7 +229,7 @@ pub(super) async fn answer<K: OperatedJob>(
         }
         Question::Files(paths) => {
             for path in paths {
-                let file = context.files.look(&path).await;
+                let file = context.files.inspect(&path).await;
                 facts.files.insert(path, file);
             }
         }
@@ -256,7 +256,7 @@ pub(super) async fn answer<K: OperatedJob>(
 /// Turns an error into an unknown fact for a session job, which continues without it.
 fn of_kind<K: JobResource, T>(answer: cluster::Result<Fact<T>>) -> cluster::Result<Fact<T>> {
     match answer {
-        Err(error) if K::JOB == JobKind::FlinkSessionJob => Ok(Fact::Unknown(tell(&error))),
+        Err(error) if K::JOB == JobKind::FlinkSessionJob => Ok(Fact::Unknown(show(&error))),
         answer => answer,
     }
 }
@@ -391,7 +391,7 @@ async fn session_jobs(
     let listed = cluster::read::list_values::<FlinkSessionJob>(&context.client, scope, None).await;
     let all = match cluster::read::or_none::<FlinkSessionJob, _>(&context.client, listed).await {
         Ok(all) => all,
-        Err(error @ cluster::Error::Forbidden { .. }) => return Ok(Fact::Unknown(tell(&error))),
+        Err(error @ cluster::Error::Forbidden { .. }) => return Ok(Fact::Unknown(show(&error))),
         Err(error) => return Err(error),
     };
     Ok(Fact::Known(jobs_in(subject.name(), &all)))
@@ -439,7 +439,7 @@ pub(super) async fn job_manager_start(
     context: &Context,
 ) -> Result<Timestamp, String> {
     let pods = list_pods(namespace, cluster, names::JOB_MANAGER, context).await;
-    let pods = pods.map_err(|error| tell(&error))?;
+    let pods = pods.map_err(|error| show(&error))?;
     let starts = pods.iter().filter_map(pods::running_since);
     starts.max().ok_or_else(|| format!("no JobManager pod of `{cluster}` is running"))
 }
@@ -486,7 +486,7 @@ async fn last_words(
     };
     let log = cluster::logs::text(&context.client, &request, LAST_WORDS_BYTES).await;
     let log = log.inspect_err(|error| {
-        tracing::debug!(pod, container, error = tell(error), "the log cannot be read");
+        tracing::debug!(pod, container, error = show(error), "the log cannot be read");
     });
     crash::cause_of_exit(&log.ok()?)
 }
@@ -537,7 +537,7 @@ pub(super) async fn deployed_config(
     let name = names::config_map(cluster);
     let found = match cluster::read::get::<ConfigMap>(&context.client, namespace, &name).await {
         Ok(found) => found,
-        Err(error @ cluster::Error::Forbidden { .. }) => return Ok(Fact::Unknown(tell(&error))),
+        Err(error @ cluster::Error::Forbidden { .. }) => return Ok(Fact::Unknown(show(&error))),
         Err(error) => return Err(error),
     };
     let Some(found) = found else {
@@ -559,8 +559,8 @@ pub(super) async fn deployed_config(
 async fn cluster_info(subject: &Subject<'_>, context: &Context) -> Result<Cluster, String> {
     let client = subject.job(context).flink?.without_retries();
     let (config, task_managers) = tokio::join!(client.config(), client.taskmanagers());
-    let config = config.map_err(|error| tell(&error))?;
-    let count = task_managers.map_err(|error| tell(&error))?.taskmanagers.len();
+    let config = config.map_err(|error| show(&error))?;
+    let count = task_managers.map_err(|error| show(&error))?.taskmanagers.len();
     Ok(Cluster {
         flink_version: config.flink_version,
         flink_revision: config.flink_revision,
@@ -569,7 +569,7 @@ async fn cluster_info(subject: &Subject<'_>, context: &Context) -> Result<Cluste
 }
 
 /// Returns the error and its causes on one line.
-pub(super) fn tell(error: &dyn std::error::Error) -> String {
+pub(super) fn show(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

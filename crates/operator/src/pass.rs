@@ -16,7 +16,7 @@ use super::canary;
 use super::context::{Context, now, resource_version};
 use super::kind::{Guarded, Operated};
 use super::listener::{Happening, Subject};
-use super::observe::tell;
+use super::observe::show;
 use super::resource::{Act, note};
 use api::API_VERSION;
 use clients::cluster;
@@ -38,7 +38,7 @@ const RETRY_UNREACHABLE_MAX: Duration = Duration::from_secs(5);
 const AWAY: Duration = Duration::from_secs(2);
 
 /// Pause until a doubt is resolved.
-const DOUBTED: Duration = Duration::from_millis(500);
+const SUSPECTED: Duration = Duration::from_millis(500);
 
 /// Pause after a plan was carried out, until the status no longer shows what an earlier one stopped at.
 const CARRIED_OUT: Duration = Duration::from_millis(500);
@@ -102,19 +102,19 @@ async fn run_pass<K: Operated>(
     let namespace = resource.namespace().unwrap_or_default();
     let about = format!("{} {namespace}/{}", K::kind(&()), resource.name_any());
     let _running = context.health.pass(about);
-    if let Some(again) = canary::look(&resource, &context).await {
+    if let Some(again) = canary::check(&resource, &context).await {
         return Ok(again);
     }
     let uid = resource.uid().unwrap_or_default();
-    if context.etcd_restores.is_doubted(&uid) {
+    if context.etcd_restores.is_suspect(&uid) {
         // It was listed in an earlier form than was known; the true form is being looked up.
-        return Ok(Some(DOUBTED));
+        return Ok(Some(SUSPECTED));
     }
     let is_cleanup = resource.meta().deletion_timestamp.is_some();
     context.metrics.pass_begins(&uid, is_cleanup, now());
     let outcome = pass(&resource, &context).await;
     if matches!(&outcome, Err(error) if error.is_unreachable()) {
-        context.api_server_health.doubt();
+        context.api_server_health.suspect();
     }
     context.metrics.pass_ends(&uid, outcome.is_err(), now());
     outcome
@@ -122,9 +122,9 @@ async fn run_pass<K: Operated>(
 
 async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<Again, Error> {
     let newest = freshest(resource, context).await?;
-    if context.etcd_restores.is_doubted(&resource.uid().unwrap_or_default()) {
+    if context.etcd_restores.is_suspect(&resource.uid().unwrap_or_default()) {
         // The version that arrived meanwhile is an earlier form.
-        return Ok(Some(DOUBTED));
+        return Ok(Some(SUSPECTED));
     }
     match newest {
         Some(Ok(newest)) => {
@@ -133,15 +133,15 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
             if let (Err(Error::Act(error)), Ok(known)) = (&outcome, &resource.0) {
                 let has_lasted = error.is_reported_late()
                     && context.transient_failures.note(&uid, Instant::now());
-                let is_told = error.is_refusal() || has_lasted;
-                if is_told {
-                    context.note_stop(&uid, generation, tell(error));
+                let is_reported = error.is_refusal() || has_lasted;
+                if is_reported {
+                    context.note_stop(&uid, generation, show(error));
                 } else if !error.is_transient() {
                     context.forget_stop(&uid);
                 }
                 // A transient error is only logged, and a snapshot has an event of its own.
                 let has_event = matches!(error, act::Error::Snapshot { .. });
-                if !has_event && (is_told || !error.is_transient()) {
+                if !has_event && (is_reported || !error.is_transient()) {
                     report_failure(error, known, context).await;
                 }
             }
@@ -167,7 +167,7 @@ async fn freshest<K: Operated>(
     resource: &Guarded<K>,
     context: &Context,
 ) -> Result<Option<Result<K, InvalidObject>>, Error> {
-    let kept = K::kept(context);
+    let kept = K::cache(context);
     let uid = resource.uid().unwrap_or_default();
     let Some(written) = kept.written(&uid) else { return Ok(Some(resource.0.clone())) };
     let namespace = resource.namespace().unwrap_or_default();
@@ -202,9 +202,9 @@ async fn freshest<K: Operated>(
 /// Reports to the user what a plan stopped at.
 async fn report_failure<K: Operated>(error: &act::Error, resource: &K, context: &Context) {
     let (reason, component) = K::FAILURE;
-    let event = Event::warning(reason, component, tell(error));
+    let event = Event::warning(reason, component, show(error));
     if let Err(error) = Act::new(context, resource.clone()).record_event(event).await {
-        tracing::warn!(error = tell(&error), "event not recorded");
+        tracing::warn!(error = show(&error), "event not recorded");
     }
 }
 
@@ -248,10 +248,10 @@ async fn report_unreadable<K: Operated>(invalid: &InvalidObject, context: &Conte
     match events::record(&context.client, &request).await {
         Ok(true) => {
             note(&audit::of_event(&event));
-            context.listeners.tell(subject, &Happening::<K::Status>::Event(&event));
+            context.listeners.emit(subject, &Happening::<K::Status>::Event(&event));
         }
         Ok(false) => {}
-        Err(error) => tracing::warn!(error = tell(&error), "event not recorded"),
+        Err(error) => tracing::warn!(error = show(&error), "event not recorded"),
     }
 }
 

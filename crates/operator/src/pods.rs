@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_pull_and_the_pause_after_it_are_one_trouble() {
+    fn a_failed_pull_and_the_pause_after_it_are_one_problem() {
         let cause = "failed to pull and unpack image \"flink:1\": not found";
         let quoted = format!("Back-off pulling image \"flink:1\": ErrImagePull: {cause}");
         let problem = |reason: &str, message: &str| {

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::act::Error;
 use super::context::Context;
 use super::objects::{NO_DRY_RUN, QUOTA, TRIED};
-use super::observe::{self, Subject, tell};
+use super::observe::{self, Subject, show};
 use super::pods::{self, MAIN_CONTAINER, OOM_KILLED};
 use super::resource::Act;
 use super::standby::{self, HASH_LABEL};
@@ -108,7 +108,7 @@ enum Refused {
 impl Refused {
     /// Returns `None` if the reason is not known.
     fn of(error: &cluster::Error) -> Option<Self> {
-        let text = tell(error);
+        let text = show(error);
         match error {
             _ if text.contains(NO_DRY_RUN) => None,
             cluster::Error::Forbidden { .. } => Some(Self::NotAllowed(text)),
@@ -255,8 +255,8 @@ fn state(pod: &Pod) -> PreflightState {
     let of_pod = status.container_statuses.unwrap_or_default();
     let (main, beside): (Vec<_>, Vec<_>) =
         of_pod.iter().partition(|container| container.name == MAIN_CONTAINER);
-    let trouble = of_init.iter().chain(main.iter().copied()).find_map(trouble);
-    let trouble = trouble.or_else(|| beside.iter().find_map(|container| image_trouble(container)));
+    let trouble = of_init.iter().chain(main.iter().copied()).find_map(problem);
+    let trouble = trouble.or_else(|| beside.iter().find_map(|container| image_problem(container)));
     let conditions = status.conditions.as_deref().unwrap_or_default();
     if let Some(problem) = trouble.or_else(|| pods::unschedulable(conditions)) {
         return PreflightState::Troubled(problem);
@@ -281,7 +281,7 @@ fn has_image(container: &ContainerStatus) -> bool {
 }
 
 /// Returns what keeps a container from running, or made it fail.
-fn trouble(container: &ContainerStatus) -> Option<PodProblem> {
+fn problem(container: &ContainerStatus) -> Option<PodProblem> {
     let state = container.state.as_ref()?;
     let last = container.last_state.as_ref().and_then(|last| last.terminated.as_ref());
     let failed = |ended: &&ContainerStateTerminated| ended.exit_code != 0;
@@ -302,8 +302,8 @@ fn trouble(container: &ContainerStatus) -> Option<PodProblem> {
     Some(problem_of(container, reason, state))
 }
 
-/// Like [`trouble`], for a container that runs beside Flink.
-fn image_trouble(container: &ContainerStatus) -> Option<PodProblem> {
+/// Like [`problem`], for a container that runs beside Flink.
+fn image_problem(container: &ContainerStatus) -> Option<PodProblem> {
     let state = container.state.as_ref()?;
     let reason = state.waiting.as_ref()?.reason.clone()?;
     OF_IMAGE.contains(&reason.as_str()).then(|| problem_of(container, reason, state))

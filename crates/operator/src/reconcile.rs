@@ -12,7 +12,7 @@ use super::autoscaler::{self, Cluster, Scaled};
 use super::blue_green;
 use super::context::{Context, Progress, STATUS_DELAY, now};
 use super::kind::{Guarded, Sight};
-use super::observe::{self, Subject, tell};
+use super::observe::{self, Subject, show};
 use super::pass::{Again, Error};
 use super::resource::Act;
 use super::session_job::jar::NotSubmitted;
@@ -108,7 +108,7 @@ pub(super) async fn pass<K: Scaled>(resource: K, context: &Context) -> Result<Ag
     let cluster = resource.session_cluster(context).await.map_err(Error::Observe)?;
     let cluster = cluster.as_deref();
     let mut act = Act::new(context, resource);
-    let kept = K::kept(context);
+    let kept = K::cache(context);
     let pending = kept.written(&act.uid).and_then(|written| written.pending);
     let status = pending.as_ref().map_or(&act.stored, |(status, _)| status).clone();
     let operator = Arc::clone(&act.operator);
@@ -182,7 +182,7 @@ pub(super) async fn plan<K: Scaled>(
         is_target: blue_green::is_target(resource.meta(), context),
         parent,
         fresh: fresh(),
-        told_exceptions: context.told_exceptions(uid),
+        reported_exceptions: context.reported_exceptions(uid),
         waits: context.wait_of(uid),
         validators: context.validators.known(K::SUBJECT, uid),
         periodic: context.periodic(uid),
@@ -200,7 +200,7 @@ pub(super) async fn plan<K: Scaled>(
         match reads::next(phase, &world).map_or_else(|| decide(&world), Err) {
             Ok(plan) => {
                 let seen = (&world.facts.exceptions, &world.facts.jobs);
-                context.note_told_exceptions(uid, status.job(), seen, world.now);
+                context.note_reported_exceptions(uid, status.job(), seen, world.now);
                 if are_held(&world.facts.references) {
                     context.note_held(uid, world.now);
                 }
@@ -223,9 +223,9 @@ pub(super) async fn plan<K: Scaled>(
                     }
                     Err(error) => {
                         if error.is_transient() {
-                            context.api_server_health.doubt();
+                            context.api_server_health.suspect();
                         }
-                        world.facts.note_unknown(&asked, tell(&error));
+                        world.facts.note_unknown(&asked, show(&error));
                     }
                     Ok(()) => {}
                 }
@@ -330,7 +330,7 @@ fn report<K: OperatedJob>(resource: &K, before: &K::Status, plan: &PlanOf<K>, co
     } else {
         tracing::info!(state, because = plan.because, steps = steps.join(" "), "decided");
     }
-    context.tell(Progress {
+    context.emit(Progress {
         kind: K::JOB.into_str(),
         namespace: resource.namespace().unwrap_or_default(),
         name: resource.name_any(),

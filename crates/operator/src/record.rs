@@ -5,7 +5,7 @@ use kube::ResourceExt;
 
 use super::act::Error;
 use super::kind::Operated;
-use super::observe::tell;
+use super::observe::show;
 use super::reconcile::OperatedJob;
 use super::resource::Act;
 use api::blue_green::{Colour, parent_of};
@@ -68,7 +68,7 @@ impl<K: Operated> Act<'_, K> {
                 | cluster::Error::Invalid { .. }
                 | cluster::Error::Rejected { .. }),
             ) => {
-                tracing::warn!(error = tell(&error), "revision not recorded");
+                tracing::warn!(error = show(&error), "revision not recorded");
                 Ok(())
             }
             other => Ok(other?),

@@ -17,7 +17,7 @@ use self::server::send;
 use super::context;
 use super::endpoint::{Caller, Error};
 use super::exposition::own_process;
-use super::observe::tell;
+use super::observe::show;
 use clients::flink::new_trigger_id;
 use config::plugin::Endpoint;
 use config::reporter::{Push, PushGateway, Scopes, Server, To};
@@ -54,7 +54,7 @@ pub async fn run(metrics: Metrics, settings: Push, end: CancellationToken) -> Re
                 // A receiver that is away for long must not fill the log as well.
                 if failures.is_power_of_two() {
                     let to = reporter.sink.name();
-                    tracing::warn!(failures, error = tell(&error), "metrics were not sent to {to}");
+                    tracing::warn!(failures, error = show(&error), "metrics were not sent to {to}");
                 }
             }
         }
@@ -116,7 +116,7 @@ impl Reporter {
         let identity = &self.identity;
         match &self.sink {
             Sink::Log(scopes) => to_log(families, identity, scopes).await,
-            Sink::Otlp(collector) => collector.tell(families, now).await?,
+            Sink::Otlp(collector) => collector.emit(families, now).await?,
             Sink::PushGateway { group, filters_label_values, .. } => {
                 let text = text::encode_plain(families.to_vec(), identity, *filters_label_values)
                     .map_err(|error| Error::Invalid(error.to_string()))?;

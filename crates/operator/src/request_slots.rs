@@ -223,7 +223,7 @@ where
             () = tokio::time::sleep(again.unwrap_or_default().max(rest_min)) => {}
         },
     }
-    K::kept(&context).wake(&namespace, &name);
+    K::cache(&context).wake(&namespace, &name);
 }
 
 fn action(again: Again) -> Action {

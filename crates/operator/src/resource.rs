@@ -13,7 +13,7 @@ use super::act::Error;
 use super::context::{Context, now, resource_version};
 use super::kind::{Operated, Written};
 use super::listener::{Happening, Subject};
-use super::observe::tell;
+use super::observe::show;
 use clients::cluster;
 use clients::cluster::apply::{self, Writer};
 use clients::cluster::events::{self, EventRequest, EventType, Repeat};
@@ -79,7 +79,7 @@ impl<'a, K: Operated> Act<'a, K> {
     /// Notes that the watch has not shown our last write yet.
     pub(super) fn remember(&self) {
         let resource_version = resource_version(self.resource.meta());
-        K::kept(self.context).remember(&self.uid, Written { resource_version, pending: None });
+        K::cache(self.context).remember(&self.uid, Written { resource_version, pending: None });
     }
 
     /// Replaces the stored status by this one, without secrets in its texts.
@@ -144,7 +144,7 @@ impl<'a, K: Operated> Act<'a, K> {
         if may_wait {
             let resource_version = resource_version(self.resource.meta());
             let pending = Some((status, since.unwrap_or_else(Instant::now)));
-            K::kept(self.context).remember(&self.uid, Written { resource_version, pending });
+            K::cache(self.context).remember(&self.uid, Written { resource_version, pending });
             return Ok(());
         }
         self.replace_status(&status).await
@@ -183,7 +183,7 @@ impl<'a, K: Operated> Act<'a, K> {
             Ok(false) => {}
             // An event reports what happens; a failure to record it must not prevent that.
             Err(error) => {
-                tracing::warn!(reason = event.reason, error = tell(&error), "event not recorded");
+                tracing::warn!(reason = event.reason, error = show(&error), "event not recorded");
             }
         }
     }
@@ -197,7 +197,7 @@ impl<'a, K: Operated> Act<'a, K> {
             uid: self.uid.clone(),
             generation: self.resource.meta().generation,
         };
-        self.context.listeners.tell(subject, happening);
+        self.context.listeners.emit(subject, happening);
     }
 }
 
@@ -209,7 +209,7 @@ pub(super) fn note(line: &str) {
 
 /// Writes statuses that were allowed to wait, before the process ends.
 pub(super) async fn flush<K: Operated>(context: &Context) {
-    let kept = K::kept(context);
+    let kept = K::cache(context);
     let pending = kept.pending();
     if pending.is_empty() {
         return;
@@ -227,7 +227,7 @@ pub(super) async fn flush<K: Operated>(context: &Context) {
         let span = super::about::span(&K::kind(&()), resource.meta());
         if let Err(error) = act.write_status(&status).instrument(span).await {
             // The next process finds out from the Deployment's annotation.
-            tracing::warn!(name = resource.name_any(), error = tell(&error), "status not written");
+            tracing::warn!(name = resource.name_any(), error = show(&error), "status not written");
         }
     }
 }

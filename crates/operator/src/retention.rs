@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::context::Context;
-use super::observe::tell;
+use super::observe::show;
 use clients::cluster::leftovers;
 use clients::cluster::read::Scope;
 use config::options;
@@ -26,13 +26,13 @@ pub(super) async fn keep_tidy(context: Arc<Context>) {
             Ok(age_min) if age_min.is_zero() => continue,
             Ok(age_min) => age_min,
             Err(error) => {
-                tracing::warn!(error = tell(&error), "leftovers are not removed");
+                tracing::warn!(error = show(&error), "leftovers are not removed");
                 continue;
             }
         };
         for namespace in context.deployments.namespaces() {
             if let Err(error) = tidy(&context, namespace, age_min).await {
-                tracing::warn!(error = tell(&error), "leftovers not removed");
+                tracing::warn!(error = show(&error), "leftovers not removed");
             }
         }
     }

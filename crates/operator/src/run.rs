@@ -16,7 +16,7 @@ use super::context::Context;
 use super::controller::{self, Settings};
 use super::etcd_restore;
 use super::nodes;
-use super::observe::tell;
+use super::observe::show;
 use super::request_slots::Cancellation;
 use super::resource::flush;
 use super::retention;
@@ -30,7 +30,7 @@ use config::options;
 use election::shard::shard_of;
 
 /// Time between checks whether a watch has completed its first list.
-const READY_LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+const READY_POLL: std::time::Duration = std::time::Duration::from_millis(50);
 /// Maximum time to find out whether a new namespace can be read.
 const PROBE_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -203,7 +203,7 @@ impl Operator {
     async fn report_unreadable(&self, scope: &Scope) {
         let probe = controller::probe::<FlinkDeployment>(scope.as_deref(), &self.context);
         if let Ok(Err(error)) = tokio::time::timeout(PROBE_MAX, probe).await {
-            let (scope, error) = (shown(scope), tell(&error));
+            let (scope, error) = (shown(scope), show(&error));
             tracing::error!(scope, error, "not operated until the operator can read it");
         }
     }
@@ -213,13 +213,13 @@ impl Operator {
         for (_, store) in self.context.deployments.stores() {
             // A store wakes only its last waiter, which may be its controller, so check repeatedly. An error means that
             // the task ended, which `stop` reports.
-            while tokio::time::timeout(READY_LOOK, store.wait_until_ready()).await.is_err() {}
+            while tokio::time::timeout(READY_POLL, store.wait_until_ready()).await.is_err() {}
         }
         for (scope, store) in self.context.session_jobs.stores() {
             let probe = controller::probe::<FlinkSessionJob>(scope.as_deref(), &self.context);
             // A kind that is not installed has nothing to list.
             if probe.await.is_ok() {
-                while tokio::time::timeout(READY_LOOK, store.wait_until_ready()).await.is_err() {}
+                while tokio::time::timeout(READY_POLL, store.wait_until_ready()).await.is_err() {}
             }
         }
     }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::context::{Context, lock, now};
 use super::controller::{self, Settings, api};
-use super::observe::tell;
+use super::observe::show;
 use super::pod_watch::follow_pods;
 use super::request_slots::Cancellation;
 use super::resource::flush;
@@ -188,7 +188,7 @@ pub(super) async fn finish(tasks: &mut Vec<JoinHandle<()>>, end: Instant) -> boo
     while let Some(task) = tasks.last_mut() {
         match tokio::time::timeout_at(end, &mut *task).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(error = tell(&error), "a controller ended badly"),
+            Ok(Err(error)) => tracing::error!(error = show(&error), "a controller ended badly"),
             Err(_) => {
                 is_orderly = false;
                 task.abort();

@@ -13,7 +13,7 @@ use self::jar::NotSubmitted;
 use super::act::{Stopped, Taken};
 use super::autoscaler::Cluster;
 use super::context::Context;
-use super::kind::{Guarded, Kept, Operated, Sight};
+use super::kind::{Cache, Guarded, Operated, Sight};
 use super::observe::{Subject, fact};
 use super::pass::{Again, Error};
 use super::reconcile::{self, OperatedJob};
@@ -46,7 +46,7 @@ impl Operated for FlinkSessionJob {
         audit::of_job(previous, current)
     }
 
-    fn kept(context: &Context) -> &Kept<Self> {
+    fn cache(context: &Context) -> &Cache<Self> {
         &context.session_jobs
     }
 
@@ -146,7 +146,7 @@ impl OperatedJob for FlinkSessionJob {
         match question {
             Question::Jar => {
                 let job = (subject.resource, subject.cluster, subject.operator);
-                facts.jar = fact(jar::look(job, &context.jars).await);
+                facts.jar = fact(jar::inspect(job, &context.jars).await);
             }
             other => tracing::error!(question = ?other, "no answer to this for a session job"),
         }

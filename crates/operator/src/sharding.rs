@@ -35,7 +35,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Maximum time to give all Leases back.
 const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
 /// How often to check whether an action is due if there is no notification.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(500);
 
 /// How the work is shared.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl Settings {
 
 /// The intended action on the Lease of a shard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum Wish {
+enum Wanted {
     /// Leaves it to others; keeps one that is held.
     #[default]
     Leave,
@@ -68,7 +68,7 @@ enum Wish {
 /// The messages between the task of one shard and the one that decides.
 #[derive(Debug, Default)]
 struct Verdicts {
-    wish: Wish,
+    wish: Wanted,
     tenure: Tenure,
     /// Whether this process may act on the shard.
     leads: bool,
@@ -157,7 +157,7 @@ async fn tend(mut election: Election, shard: u16, fence: Fence, desks: Arc<Desks
     let mut free_since = None;
     loop {
         let wish = desks.with(shard, |desk| desk.wish).unwrap_or_default();
-        if let Wish::GiveBack { is_orderly } = wish {
+        if let Wanted::GiveBack { is_orderly } = wish {
             fence.part(shard).close();
             if is_orderly {
                 election.give_back().await;
@@ -167,7 +167,7 @@ async fn tend(mut election: Election, shard: u16, fence: Fence, desks: Arc<Desks
             desks.with(shard, |desk| *desk = Verdicts::default());
             desks.bell.notify_one();
         }
-        if let Err(lost) = election.turn(wish == Wish::Take).await {
+        if let Err(lost) = election.turn(wish == Wanted::Take).await {
             if desks.with(shard, |desk| desk.leads) == Some(true) {
                 fence.part(shard).close();
                 tracing::error!(lease = election.shown(), %lost, "the lease of a shard is lost");
@@ -227,10 +227,10 @@ impl Sharding {
         for (desk, tender) in desks.all.iter().zip(&tenders) {
             let mut desk = lock(desk);
             // A shard that is not held has nothing to give back.
-            desk.wish = Wish::GiveBack { is_orderly: desk.tenure == Tenure::Mine };
+            desk.wish = Wanted::GiveBack { is_orderly: desk.tenure == Tenure::Mine };
             tender.nudge.notify_one();
         }
-        let is_left = || desks.all.iter().all(|desk| lock(desk).wish == Wish::Leave);
+        let is_left = || desks.all.iter().all(|desk| lock(desk).wish == Wanted::Leave);
         let left = async {
             while !is_left() {
                 desks.bell.notified().await;
@@ -265,7 +265,7 @@ impl Share {
             };
             tokio::select! {
                 () = desks.bell.notified() => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL) => {}
                 Some(all) = all => {
                     let part = Part { namespaces: all, ..self.part.clone() };
                     self.become_part(part, operator).await;
@@ -280,7 +280,7 @@ impl Share {
         let (mut tenures, mut held) = (Vec::new(), BTreeSet::new());
         for (shard, desk) in (0..self.part.shards).zip(&desks.all) {
             let desk = lock(desk);
-            let is_leaving = matches!(desk.wish, Wish::GiveBack { .. });
+            let is_leaving = matches!(desk.wish, Wanted::GiveBack { .. });
             tenures.push(if is_leaving { Tenure::Unknown } else { desk.tenure.clone() });
             if desk.leads && !is_leaving {
                 held.insert(shard);
@@ -311,9 +311,9 @@ impl Share {
             }
         }
         for (shard, tender) in (0..self.part.shards).zip(tenders) {
-            let wish = if wanted.contains(&shard) { Wish::Take } else { Wish::Leave };
+            let wish = if wanted.contains(&shard) { Wanted::Take } else { Wanted::Leave };
             let is_changed = desks.with(shard, |desk| {
-                let is_changed = desk.wish != wish && !matches!(desk.wish, Wish::GiveBack { .. });
+                let is_changed = desk.wish != wish && !matches!(desk.wish, Wanted::GiveBack { .. });
                 if is_changed {
                     desk.wish = wish;
                 }
@@ -329,7 +329,7 @@ impl Share {
             let is_orderly = self.fence.part(shard).drain(DRAIN_MAX).await;
             let shards = self.part.shards;
             tracing::info!(shard, shards, is_orderly, "shard given up: another pod has too few");
-            desks.with(shard, |desk| desk.wish = Wish::GiveBack { is_orderly });
+            desks.with(shard, |desk| desk.wish = Wanted::GiveBack { is_orderly });
             if let Some(tender) = tenders.get(usize::from(shard)) {
                 tender.nudge.notify_one();
             }

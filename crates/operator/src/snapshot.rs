@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use self::target::Found;
 use super::act;
 use super::context::{Context, Progress};
-use super::kind::{Guarded, Kept, Operated, Sight};
-use super::observe::tell;
+use super::kind::{Cache, Guarded, Operated, Sight};
+use super::observe::show;
 use super::pass::{Again, Error};
 use super::resource::Act;
 use super::validator::{self, Judging, Kind};
@@ -58,7 +58,7 @@ impl Operated for FlinkStateSnapshot {
         Some(audit::of_snapshot(current))
     }
 
-    fn kept(context: &Context) -> &Kept<Self> {
+    fn cache(context: &Context) -> &Cache<Self> {
         &context.snapshots
     }
 
@@ -173,7 +173,7 @@ async fn trigger(resource: &FlinkStateSnapshot, found: Option<&Found>) -> Fact<T
     };
     match answer {
         Ok(trigger) => Fact::Known(trigger),
-        Err(error) => Fact::Unknown(tell(&error)),
+        Err(error) => Fact::Unknown(show(&error)),
     }
 }
 
@@ -293,11 +293,11 @@ impl Act<'_, FlinkStateSnapshot> {
         match ask(client, request).await {
             Ok(_) => Ok(()),
             Err(error @ flink::Error::Refused { .. }) if !error.is_transient() => {
-                Err(Failure::Refused(tell(&error)))
+                Err(Failure::Refused(show(&error)))
             }
             // Polling the trigger shows whether the request arrived.
             Err(error) => {
-                tracing::debug!(error = tell(&error), "the trigger may have been received");
+                tracing::debug!(error = show(&error), "the trigger may have been received");
                 Ok(())
             }
         }
@@ -327,8 +327,8 @@ pub(super) async fn ask(client: &Client, request: Request) -> Result<String, fli
 /// Deletes the savepoint and waits until Flink confirms it; otherwise returns why not.
 pub(super) async fn dispose(client: &Client, path: &str) -> Result<(), String> {
     let client = client.clone().without_retries();
-    let trigger = client.dispose_savepoint(path).await.map_err(|error| tell(&error))?;
-    match client.await_disposal(&trigger).await.map_err(|error| tell(&error))? {
+    let trigger = client.dispose_savepoint(path).await.map_err(|error| show(&error))?;
+    match client.await_disposal(&trigger).await.map_err(|error| show(&error))? {
         DisposalStatus::Completed => Ok(()),
         // An earlier attempt arrived, but its answer was lost.
         DisposalStatus::Failed(cause) if cause.is_savepoint_missing() => Ok(()),
@@ -349,7 +349,7 @@ fn report(resource: &FlinkStateSnapshot, plan: &Plan, context: &Context) {
         tracing::info!(state, because = plan.because, steps = steps.join(" "), "decided");
     }
     let is_over = plan.status.state.is_final();
-    context.tell(Progress {
+    context.emit(Progress {
         kind: "FlinkStateSnapshot",
         namespace: resource.namespace().unwrap_or_default(),
         name: resource.name_any(),

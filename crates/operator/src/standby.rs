@@ -18,7 +18,7 @@ use api::status::ReconciliationState;
 use api::{PREFLIGHT_ANNOTATION, STANDBY_ANNOTATION, TEMPLATE_HASH_ANNOTATION};
 use clients::cluster;
 use clients::cluster::apply::{self, Deletion, ObjectId, Propagation, Writer};
-use lifecycle::notes::standing_by;
+use lifecycle::notes::standby_of;
 use lifecycle::world::{Leader, StandbyPod};
 use render::Objects;
 use render::names;
@@ -36,7 +36,7 @@ pub(super) fn takes_over(pod: &Pod, subject: &Subject<'_>) -> bool {
     let is_wanted = spec.job.as_ref().is_some_and(|job| job.state == JobState::Running)
         && status.reconciliation_status.state == ReconciliationState::Upgrading
         && metadata.deletion_timestamp.is_none();
-    let run = standing_by(&status.cluster_info).map(|standby| standby.run);
+    let run = standby_of(&status.cluster_info).map(|standby| standby.run);
     is_wanted && run.is_some() && pod.annotations().get(STANDBY_ANNOTATION) == run.as_ref()
 }
 
@@ -104,7 +104,7 @@ pub(super) async fn job_managers(
     subject: &Subject<'_>,
     context: &Context,
 ) -> Result<Vec<IpAddr>, cluster::Error> {
-    let run = standing_by(&subject.status.cluster_info).map(|standby| standby.run);
+    let run = standby_of(&subject.status.cluster_info).map(|standby| standby.run);
     let uid = subject.resource.metadata.uid.as_deref().unwrap_or_default();
     let pods = pods(subject.namespace(), subject.name(), uid, context).await?;
     let is_of_run = |pod: &&Pod| {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::context::{Context, lock};
-use super::kind::{Guarded, Kept, Operated, Sight};
+use super::kind::{Cache, Guarded, Operated, Sight};
 use api::CONTINUE_UPGRADES_ANNOTATION;
 use api::blue_green::{BlueGreenStatus, FlinkBlueGreenDeployment};
 use api::deployment::FlinkDeployment;
@@ -123,7 +123,7 @@ impl Upgrades {
         let Ok(resource) = &seen.0 else { return };
         let (of, none) = (resource.of(context), K::Status::default());
         let record = resource.record(resource.status().unwrap_or(&none));
-        let is_first = !K::kept(context).is_listed_in(&of.namespace);
+        let is_first = !K::cache(context).is_listed_in(&of.namespace);
         let generation = generation(resource);
         if is_first {
             lock(&self.budget).restore(&of, generation, record, Timestamp::now());
@@ -173,7 +173,7 @@ impl Upgrades {
 }
 
 /// Returns `true` if all resources of a kind are known, or it is not installed.
-fn is_known<K: Operated>(kept: &Kept<K>) -> bool {
+fn is_known<K: Operated>(kept: &Cache<K>) -> bool {
     !kept.is_served() || kept.is_listed()
 }
 

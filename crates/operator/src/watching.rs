@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
 use super::etcd_restore::Follower;
-use super::observe::tell;
+use super::observe::show;
 
 /// How long one request of a watch lasts, in seconds. The next one continues where it ended, so this costs a request a
 /// minute. A watch that shows nothing for a little longer, not even its end, counts as dead: its changes are seen that
@@ -96,7 +96,7 @@ impl Pauses {
             Ok(_) => self.last = None,
             Err(error) => {
                 let pause = self.next(is_refused(error), Instant::now());
-                tracing::debug!(error = tell(error), again_in = ?pause, "a watch ended");
+                tracing::debug!(error = show(error), again_in = ?pause, "a watch ended");
                 self.due = Some(pause);
             }
         }

@@ -33,7 +33,7 @@ use lifecycle::world::Fact;
 use validation::extension::subject::Kind;
 
 /// Maximum time for one lookup.
-const LOOK_UP_MAX: Duration = Duration::from_secs(2);
+const LOOKUP_MAX: Duration = Duration::from_secs(2);
 /// Maximum time for the validators, which are called at the same time.
 const VALIDATE_MAX: Duration = Duration::from_secs(6);
 
@@ -245,9 +245,9 @@ fn is_foreign(job: &Fact<Option<Value>>, rules: &ReviewRules) -> bool {
 
 /// Returns the answer, or why there is none in time.
 async fn within<T>(asked: impl Future<Output = cluster::Result<T>>) -> Result<T, String> {
-    match tokio::time::timeout(LOOK_UP_MAX, asked).await {
+    match tokio::time::timeout(LOOKUP_MAX, asked).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("the API server took longer than {LOOK_UP_MAX:?}")),
+        Err(_) => Err(format!("the API server took longer than {LOOKUP_MAX:?}")),
     }
 }
 

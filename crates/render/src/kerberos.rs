@@ -83,7 +83,7 @@ impl Kerberos {
     }
 
     /// Returns the mounts that a native JobManager does not give to its TaskManagers.
-    pub(super) fn beside_flink(&self) -> Self {
+    pub(super) fn next_to_flink(&self) -> Self {
         if self.has_secret_of_user() {
             return self.clone();
         }

@@ -155,10 +155,10 @@ impl<'a> Draft<'a> {
         let job_manager = pod_template::job_manager(spec, &config)?;
         let template = pod_template::task_manager(spec, &config)?;
         let mut native_template = template.clone().filter(|_| mode == Mode::Native);
-        let beside_flink = cluster.kerberos.beside_flink();
-        if mode == Mode::Native && !beside_flink.is_empty() {
+        let next_to_flink = cluster.kerberos.next_to_flink();
+        if mode == Mode::Native && !next_to_flink.is_empty() {
             let mut pod = Pod::from_template(native_template.unwrap_or_default())?;
-            beside_flink.mount(&cluster, &mut pod)?;
+            next_to_flink.mount(&cluster, &mut pod)?;
             native_template = Some(pod.into_template()?);
         }
         cluster.kerberos.write_to(mode, &mut config);
@@ -301,13 +301,13 @@ fn owner(name: &str, uid: &str, is_controller: bool) -> OwnerReference {
 }
 
 /// Returns an owner reference for a pod next to the cluster, which does not block the deletion of the custom resource.
-fn owner_beside(name: &str, uid: &str) -> OwnerReference {
+fn extra_owner(name: &str, uid: &str) -> OwnerReference {
     OwnerReference { block_owner_deletion: Some(false), ..owner(name, uid, false) }
 }
 
 /// Returns the labels of an object next to a cluster, by its purpose. Flink, Services and the operator select by none
 /// of them.
-fn labels_beside(name: &str, cluster: &str) -> TextMap {
+fn extra_labels(name: &str, cluster: &str) -> TextMap {
     text_map([
         (names::NAME_LABEL, name),
         (names::INSTANCE_LABEL, cluster),
@@ -315,8 +315,8 @@ fn labels_beside(name: &str, cluster: &str) -> TextMap {
     ])
 }
 
-/// Returns the selector for [`labels_beside`].
-fn selector_beside(name: &str, cluster: &str) -> String {
+/// Returns the selector for [`extra_labels`].
+fn extra_selector(name: &str, cluster: &str) -> String {
     format!("{}={name},{}={cluster}", names::NAME_LABEL, names::INSTANCE_LABEL)
 }
 

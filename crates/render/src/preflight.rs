@@ -19,7 +19,7 @@ use super::files::FileObject;
 use super::names::{JOB_MANAGER, MAIN_CONTAINER, TASK_MANAGER};
 use super::pod::{array, fields, quantities};
 use super::submission::port;
-use super::{Draft, RenderError, RenderInput, labels_beside, owner_beside, selector_beside};
+use super::{Draft, RenderError, RenderInput, extra_labels, extra_owner, extra_selector};
 
 /// Label of a pod: the role that it has, or tries.
 pub const ROLE_LABEL: &str = "app.kubernetes.io/component";
@@ -65,12 +65,12 @@ impl Preflight {
     pub fn of(input: &RenderInput) -> Result<Self, RenderError> {
         let draft = Draft::new(input)?;
         let cluster = &draft.cluster;
-        let beside = |manifest| beside(manifest, cluster.id, renamed);
-        let config_maps: Vec<Value> = draft.config_maps()?.into_iter().map(beside).collect();
+        let alongside = |manifest| alongside(manifest, cluster.id, renamed);
+        let config_maps: Vec<Value> = draft.config_maps()?.into_iter().map(alongside).collect();
         let of_files = cluster.file_objects().into_iter();
         let of_files = of_files.filter(|object| object.manifest["kind"] == "ConfigMap");
         let files: Vec<FileObject> = of_files
-            .map(|object| FileObject { manifest: beside(object.manifest), files: object.files })
+            .map(|object| FileObject { manifest: alongside(object.manifest), files: object.files })
             .collect();
         let mounted = config_maps.iter().chain(files.iter().map(|object| &object.manifest));
         let mounted: Vec<&str> =
@@ -103,7 +103,7 @@ impl Preflight {
     /// Renders the actual pods of a standalone cluster, which wait next to the running ones until they become leader.
     /// They get the labels by which Services and the operator find a cluster's pods when they take over. `None` for a
     /// cluster that mounts files of the operator.
-    pub fn standing_by(input: &RenderInput) -> Result<Option<Self>, RenderError> {
+    pub fn standby_of(input: &RenderInput) -> Result<Option<Self>, RenderError> {
         let mut draft = Draft::new(input)?;
         if !draft.cluster.file_objects().is_empty() {
             return Ok(None);
@@ -118,7 +118,7 @@ impl Preflight {
         let mounted = config_maps.iter().filter_map(|map| map["metadata"]["name"].as_str());
         let mounted: Vec<String> = mounted.map(str::to_owned).collect();
         let config_maps: Vec<Value> =
-            config_maps.into_iter().map(|map| beside(map, id, renamed)).collect();
+            config_maps.into_iter().map(|map| alongside(map, id, renamed)).collect();
         let rest_port: u16 = draft.config.get(&options::REST_PORT)?;
         let rpc_port = port(&draft.config, &options::TASK_MANAGER_RPC_PORT)?;
         let roles = [
@@ -152,7 +152,7 @@ impl Preflight {
             }
             deployment["spec"]["replicas"] = 0.into();
             let renamed = |_: &str| format!("{}-{run}-{role}", id.name);
-            deployments.push(beside(deployment, id, renamed));
+            deployments.push(alongside(deployment, id, renamed));
         }
         let digest = digest_of(&json!([pods, config_maps]));
         for pod in &mut pods {
@@ -164,7 +164,7 @@ impl Preflight {
 
     /// Returns the selector of what was created for a cluster.
     pub fn selector(cluster: &str) -> String {
-        selector_beside(NAME, cluster)
+        extra_selector(NAME, cluster)
     }
 }
 
@@ -205,21 +205,21 @@ impl Probe<'_> {
 
     /// Returns the main container with the check, and sidecars that only have to exist.
     fn containers(&self, spec: &mut Map<String, Value>) -> Result<Vec<Value>, RenderError> {
-        let beside = array(spec, "initContainers", "spec.initContainers")?;
-        for container in beside.iter_mut().filter(|it| it.is_object()) {
+        let alongside = array(spec, "initContainers", "spec.initContainers")?;
+        for container in alongside.iter_mut().filter(|it| it.is_object()) {
             container["terminationMessagePolicy"] = LAST_WORDS.into();
         }
         let is_sidecar = |container: &Value| container["restartPolicy"] == "Always";
-        let (sidecars, before): (Vec<_>, Vec<_>) = beside.drain(..).partition(is_sidecar);
-        *beside = before;
+        let (sidecars, before): (Vec<_>, Vec<_>) = alongside.drain(..).partition(is_sidecar);
+        *alongside = before;
         let containers = array(spec, "containers", "spec.containers")?;
-        let (mut main, beside): (Vec<_>, Vec<_>) = std::mem::take(containers)
+        let (mut main, alongside): (Vec<_>, Vec<_>) = std::mem::take(containers)
             .into_iter()
             .partition(|container| container["name"] == MAIN_CONTAINER);
         for container in &mut main {
             self.lay_check(container)?;
         }
-        for mut container in sidecars.into_iter().chain(beside) {
+        for mut container in sidecars.into_iter().chain(alongside) {
             let Some(fields) = container.as_object_mut() else { continue };
             let _always = fields.remove("restartPolicy");
             lay(fields, vec!["true".to_owned()], Vec::new());
@@ -322,11 +322,11 @@ fn pod_of(draft: &Draft<'_>, role: &str, deployment: &Value) -> Value {
 }
 
 /// Renames the object, to put it next to the cluster.
-fn beside(mut manifest: Value, id: &ResourceId, renamed: impl Fn(&str) -> String) -> Value {
+fn alongside(mut manifest: Value, id: &ResourceId, renamed: impl Fn(&str) -> String) -> Value {
     let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
     manifest["metadata"]["name"] = renamed(name).into();
-    manifest["metadata"]["labels"] = json!(labels_beside(NAME, &id.name));
-    manifest["metadata"]["ownerReferences"] = json!([owner_beside(&id.name, &id.uid)]);
+    manifest["metadata"]["labels"] = json!(extra_labels(NAME, &id.name));
+    manifest["metadata"]["ownerReferences"] = json!([extra_owner(&id.name, &id.uid)]);
     manifest
 }
 
@@ -334,10 +334,10 @@ fn beside(mut manifest: Value, id: &ResourceId, renamed: impl Fn(&str) -> String
 fn lay_aside(pod: &mut Value, id: &ResourceId, role: &str) {
     let mut labels = pod["metadata"]["labels"].as_object().cloned().unwrap_or_default();
     labels.retain(|label, _| !SELECTED_BY.contains(&label.as_str()));
-    labels.extend(fields(json!(labels_beside(NAME, &id.name))));
+    labels.extend(fields(json!(extra_labels(NAME, &id.name))));
     let _none = labels.insert(ROLE_LABEL.to_owned(), role.into());
     pod["metadata"]["labels"] = labels.into();
-    pod["metadata"]["ownerReferences"] = json!([owner_beside(&id.name, &id.uid)]);
+    pod["metadata"]["ownerReferences"] = json!([extra_owner(&id.name, &id.uid)]);
 }
 
 /// Returns the jars that the image, or a volume, must contain.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::names::{self, MAIN_CONTAINER};
 use super::pod::{array, fields, object, quantities, variable};
-use super::{RenderError, labels_beside, owner_beside, selector_beside};
+use super::{RenderError, extra_labels, extra_owner, extra_selector};
 
 /// Distinguishes the pods of gateways from others, together with the name of the cluster.
 const NAME: &str = "flink-sql-gateway";
@@ -68,7 +68,7 @@ pub struct GatewayInput<'a> {
 
 /// Returns the selector for the gateways of a cluster.
 pub fn gateway_selector(cluster: &str) -> String {
-    selector_beside(NAME, cluster)
+    extra_selector(NAME, cluster)
 }
 
 /// The container that the gateway runs in.
@@ -96,8 +96,8 @@ pub fn gateway_pod(input: &GatewayInput) -> Result<Value, RenderError> {
     let _none = spec.insert("containers".to_owned(), json!([container]));
     let metadata = ObjectMeta {
         namespace: namespace(job_manager).map(str::to_owned),
-        labels: Some(labels_beside(NAME, cluster)),
-        owner_references: Some(vec![owner_beside(cluster, uid)]),
+        labels: Some(extra_labels(NAME, cluster)),
+        owner_references: Some(vec![extra_owner(cluster, uid)]),
         ..ObjectMeta::default()
     };
     let mut pod = json!(Pod { metadata, ..Pod::default() });

@@ -109,7 +109,7 @@ execution.savepoint.path: s3://lake/savepoint-1
 }
 
 #[test]
-fn results_of_runs_are_kept_apart_where_there_is_high_availability() {
+fn results_of_runs_stay_separate_where_there_is_high_availability() {
     let objects = render(with_ha(&[]));
     assert_eq!(
         configured(&objects, "job-result-store"),
@@ -390,7 +390,7 @@ fn limits_are_requests_times_their_factor() {
 }
 
 #[test]
-fn limits_stated_beside_requests_come_out_as_stated() {
+fn limits_stated_alongside_requests_come_out_as_stated() {
     for (cpu, cpu_limit, memory, memory_limit) in [
         ("100m", "0.3", "1000Mi", "1536Mi"),
         ("0.7", "2.1", "2048m", "4Gi"),
@@ -518,7 +518,7 @@ fn a_standalone_application_takes_its_job_from_the_command_line() {
 }
 
 #[test]
-fn standalone_task_managers_get_a_core_per_slot_unless_told() {
+fn standalone_task_managers_get_a_core_per_slot_unless_configured() {
     let objects = render(
         json!({"mode": "standalone", "job": null, "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "3"}, "taskManager": {"resource": {"memory": "1g"}, "replicas": 2}}),
     );

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_told_to_the_build_is_the_one_required() {
+    fn version_given_to_the_build_is_the_one_required() {
         let module = SOURCES[0].1;
         assert!(module.contains(&format!("k8s.io/kubernetes {KUBERNETES}\n")));
         assert_eq!(major_and_minor(), ("1", "34"));

@@ -29,7 +29,7 @@ enum Shown<'a> {
 /// How often a spinner moves.
 const TICK: Duration = Duration::from_millis(120);
 /// Tasks that took longer print a line when they are done.
-const WORTH_TELLING: Duration = Duration::from_secs(1);
+const WORTH_SHOWING: Duration = Duration::from_secs(1);
 
 impl<'a> Progress<'a> {
     /// Starts a task of unknown length.
@@ -87,7 +87,7 @@ impl Task<'_> {
                 bar.set_style(style("✓ {prefix} {msg:.dim}"));
                 bar.finish_with_message(format!("{:.1}s", elapsed.as_secs_f64()));
             }
-            Shown::Lines(say) if elapsed >= WORTH_TELLING => {
+            Shown::Lines(say) if elapsed >= WORTH_SHOWING => {
                 say(&format!("{} took {:.1}s", self.name, elapsed.as_secs_f64()));
             }
             Shown::Lines(_) => {}

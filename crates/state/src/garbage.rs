@@ -135,7 +135,7 @@ fn judge(map: &FoundMap, inventory: &Inventory, rules: &Rules) -> Option<Finding
     } else {
         needless_because(map, inventory)?
     };
-    let leads_to_state = *has_state || is_beside_state(map, inventory);
+    let leads_to_state = *has_state || is_next_to_state(map, inventory);
     let is_removable = !leads_to_state || rules.includes_state;
     let note = if leads_to_state { "; it leads to the state of a job" } else { "" };
     Some(Finding {
@@ -153,10 +153,10 @@ fn judge(map: &FoundMap, inventory: &Inventory, rules: &Rules) -> Option<Finding
 
 /// Returns `true` if another ConfigMap of a cluster that is gone leads to state, which is restored with all of them. An
 /// existing cluster has a new one for what all of its jobs share.
-fn is_beside_state(map: &FoundMap, inventory: &Inventory) -> bool {
+fn is_next_to_state(map: &FoundMap, inventory: &Inventory) -> bool {
     let is_gone = !inventory.named.contains(&map.cluster);
-    let beside = |other: &FoundMap| other.cluster == map.cluster && other.has_state;
-    !map.is_autoscaler && is_gone && inventory.maps.iter().any(beside)
+    let alongside = |other: &FoundMap| other.cluster == map.cluster && other.has_state;
+    !map.is_autoscaler && is_gone && inventory.maps.iter().any(alongside)
 }
 
 /// Returns why nothing needs the HA ConfigMap, if that is so.

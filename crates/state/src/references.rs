@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn who_refers_from_another_namespace_is_told_with_it_and_the_snapshot_itself_is_not() {
+    fn who_refers_from_another_namespace_is_reported_with_it_and_the_snapshot_itself_is_not() {
         let spec = serde_json::json!({"spec": {"job": {"initialSavepointPath": "s3://lake/sp/1"}}});
         let deployment: FlinkDeployment = object("FlinkDeployment", "shop", spec.clone());
         let job: FlinkSessionJob = object("FlinkSessionJob", "test", spec);

@@ -36,7 +36,7 @@ pub trait Operated: Sized {
     fn steps(plan: &Self::Plan) -> &[Self::Step];
 
     /// Describes a plan: why, and its steps.
-    fn told(&self, plan: &Self::Plan) -> String;
+    fn described(&self, plan: &Self::Plan) -> String;
 
     /// Adds a line to the log.
     fn say(&mut self, line: String);
@@ -95,7 +95,7 @@ pub trait Operated: Sized {
     ) -> Self::Plan {
         let known = self.stored();
         let plan = self.plan();
-        let line = self.told(&plan);
+        let line = self.described(&plan);
         self.say(line);
         self.note_decision(&plan);
         self.carry_out(&plan, known, next);

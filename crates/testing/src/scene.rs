@@ -379,11 +379,11 @@ pub fn assert_names_its_wait(before: &DeploymentStatus, plan: &Plan) {
     let is_idle = is_idle && plan.status.lifecycle_state != Some(LifecycleState::Stable);
     let says = plan.waits.is_some() || plan.blocker.is_some() || before.error.is_some();
     let law = Law::DeploymentTold;
-    assert!(!is_idle || !looks_soon || says, "{law}: waits without a name: {}", told(plan));
+    assert!(!is_idle || !looks_soon || says, "{law}: waits without a name: {}", described(plan));
 }
 
 /// Describes the status in the words of the transition table, the reason, and the steps.
-pub fn told(plan: &Plan) -> String {
+pub fn described(plan: &Plan) -> String {
     let status = &plan.status;
     let reconciliation = &status.reconciliation_status;
     let last = reconciliation.last_reconciled_spec.as_deref().map(ReconciledSpec::parse);
@@ -400,11 +400,11 @@ pub fn told(plan: &Plan) -> String {
         status.lifecycle_state.unwrap(),
         plan.because,
     );
-    text.extend(plan.steps.iter().map(|step| format!("  {}\n", told_step(step))));
+    text.extend(plan.steps.iter().map(|step| format!("  {}\n", described_step(step))));
     text
 }
 
-pub fn told_step(step: &Step) -> String {
+pub fn described_step(step: &Step) -> String {
     match step {
         Step::Event(event) => format!("event {}: {}", event.reason, event.message),
         Step::Own(ClusterStep::CreateCluster(objects)) => {
@@ -422,7 +422,7 @@ pub fn told_step(step: &Step) -> String {
 
 #[track_caller]
 pub fn check(scene: &Scene, expected: Expect) {
-    expected.assert_eq(&told(&scene.plan()));
+    expected.assert_eq(&described(&scene.plan()));
 }
 
 /// Returns the names of the steps without events.

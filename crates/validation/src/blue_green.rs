@@ -128,10 +128,10 @@ fn of_children(input: &BlueGreenInput<'_>, template: &FlinkDeploymentSpec) -> Ve
             operator: input.operator,
         });
         for finding in child.into_iter().map(in_template) {
-            let is_told = all
+            let is_reported = all
                 .iter()
                 .any(|it| it.rule == finding.rule && it.violation.path == finding.violation.path);
-            if !is_told {
+            if !is_reported {
                 all.push(finding);
             }
         }

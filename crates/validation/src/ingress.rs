@@ -63,8 +63,8 @@ pub(super) fn check(
     let allowed = limit(&options::INGRESS_ALLOWED_HOSTS);
     let hosts_before = last.map(|last| hosts(last, name, namespace)).unwrap_or_default();
     for (place, host) in hosts(ingress, name, namespace) {
-        let is_kept = hosts_before.iter().any(|(_, before)| *before == host);
-        if !allowed.is_empty() && !is_kept && !allowed.iter().any(|it| is_below(&host, it)) {
+        let is_retained = hosts_before.iter().any(|(_, before)| *before == host);
+        if !allowed.is_empty() && !is_retained && !allowed.iter().any(|it| is_below(&host, it)) {
             let what = if host.is_empty() {
                 format!(
                     "names no host, and only hosts below `{}` are allowed",
@@ -96,8 +96,8 @@ pub(super) fn check(
     let allowed = limit(&options::INGRESS_ALLOWED_ANNOTATIONS);
     let before = last.and_then(|last| last.annotations.as_ref());
     for (key, value) in ingress.annotations.iter().flatten() {
-        let is_kept = before.is_some_and(|before| before.get(key) == Some(value));
-        if key != CLASS && !is_kept && !may_annotate(key, &allowed) {
+        let is_retained = before.is_some_and(|before| before.get(key) == Some(value));
+        if key != CLASS && !is_retained && !may_annotate(key, &allowed) {
             let what = if is_dangerous(key) {
                 "can change configuration, authentication or hosts of an Ingress controller"
             } else {
@@ -111,7 +111,7 @@ pub(super) fn check(
 }
 
 /// Returns what would be refused if the resource had not had it before.
-pub fn kept(
+pub fn stored(
     id: (&str, &str),
     ingress: Option<&IngressSpec>,
     last: Option<&IngressSpec>,

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_the_operator_would_refuse_is_told_before() {
+    fn a_file_that_the_operator_would_refuse_is_reported_before() {
         check(
             |spec| {
                 let options = spec["flinkConfiguration"].as_object_mut().unwrap();

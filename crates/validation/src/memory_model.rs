@@ -144,7 +144,7 @@ fn split_task_manager(config: &FlinkConfig) -> Result<TaskManagerMemory, Problem
             network.admits(left)?;
             (flink, left)
         } else {
-            let network = network.beside(without_network);
+            let network = network.alongside(without_network);
             (sum(&[without_network, network]), network)
         };
         return parts(flink, managed, network, process.check_around(config, flink)?);
@@ -302,7 +302,7 @@ impl Network {
     }
 
     /// Returns the network's part in addition to `rest`.
-    fn beside(&self, rest: u64) -> u64 {
+    fn alongside(&self, rest: u64) -> u64 {
         share(rest, self.fraction / (1.0 - self.fraction)).clamp(self.min, self.max)
     }
 

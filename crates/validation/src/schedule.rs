@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_fires_is_not_looked_for_for_ever() {
+    fn what_never_fires_is_not_awaited_for_ever() {
         for text in ["0 0 0 30 2 ?", "0 0 0 30 2 ? *", "0 0 0 31 4,6 ?"] {
             let schedule = Schedule::parse(text).unwrap();
             assert_eq!(schedule.next(at("00:00:00"), &TimeZone::UTC), None, "{text}");

@@ -46,12 +46,12 @@ pub struct SessionJobInput<'a> {
     /// `None` while the cluster does not exist; its rules then wait.
     pub cluster: Option<SessionCluster<'a>>,
     pub operator: &'a OperatorConfig,
-    /// The result for [`host_to_look_up`]; `None` if there was no lookup.
+    /// The result for [`host_to_resolve`]; `None` if there was no lookup.
     pub host: Option<HostLookup>,
 }
 
 /// Returns the host that has to be looked up before a jar may be fetched from it (J7 and J8).
-pub fn host_to_look_up<'a>(
+pub fn host_to_resolve<'a>(
     spec: &'a FlinkSessionJobSpec,
     operator: &OperatorConfig,
 ) -> Option<&'a str> {

@@ -107,7 +107,7 @@ const OTHERS: [&str; 38] = [
 ];
 
 #[test]
-fn every_command_that_changes_something_can_be_told_not_to_ask() {
+fn every_command_that_changes_something_has_a_flag_not_to_ask() {
     fn walk(command: &clap::Command, above: &str, all: &mut Vec<(String, bool)>) {
         for inner in command.get_subcommands() {
             let path = format!("{above} {}", inner.get_name()).trim().to_owned();

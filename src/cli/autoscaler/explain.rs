@@ -260,7 +260,7 @@ async fn report(
             rule: decider.as_ref().map(|step| step.rule.to_string()),
             number: decider.map(|step| Number(step.number)),
             rates: rates(figures),
-            steps: decision.iter().flat_map(|of| of.steps.iter().map(told)).collect(),
+            steps: decision.iter().flat_map(|of| of.steps.iter().map(described)).collect(),
             waits_until: decision.and_then(|of| of.waits_until),
         }
     });
@@ -275,7 +275,7 @@ async fn report(
     })
 }
 
-fn told(step: &Step) -> Rule {
+fn described(step: &Step) -> Rule {
     Rule { rule: step.rule.to_string(), number: Number(step.number) }
 }
 

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_java_program_are_told_with_the_flag() {
+    fn options_of_the_java_program_are_reported_with_the_flag() {
         let keys = ["autoscaler.standalone.fetcher.type", "job.autoscaler.enabled"];
         let all = JAVA_OPTIONS.iter().map(|(key, _)| *key).chain(keys);
         let told = java_options(&all.map(|key| (key, "x")).collect());

@@ -28,15 +28,15 @@ pub(super) struct Trial<'a> {
     pub(super) set: BTreeMap<&'a str, &'a str>,
     pub(super) from: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
-    decisions: Vec<ToldDecision<'a>>,
+    decisions: Vec<ShownDecision<'a>>,
     /// Changes of parallelism observed in the job itself.
-    changes: Vec<ToldChange<'a>>,
+    changes: Vec<ShownChange<'a>>,
     /// Number of cycles by outcome.
     outcomes: BTreeMap<&'static str, usize>,
     subtask_hours: Hours,
     /// Number of times a vertex was scaled in one direction and then the other.
     reversals: usize,
-    moments: Vec<ToldMoment<'a>>,
+    moments: Vec<ShownMoment<'a>>,
 }
 
 #[derive(Serialize)]
@@ -49,11 +49,11 @@ struct Hours {
 #[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ToldDecision<'a> {
+struct ShownDecision<'a> {
     at: Timestamp,
     /// Why the decision is not carried out, if so.
     prevented: Option<String>,
-    vertices: Vec<ToldVertex<'a>>,
+    vertices: Vec<ShownVertex<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     configuration: &'a BTreeMap<String, String>,
     cost: Option<Cost>,
@@ -61,25 +61,25 @@ struct ToldDecision<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ToldVertex<'a> {
+struct ShownVertex<'a> {
     id: &'a VertexId,
     name: &'a str,
     from: u32,
     to: u32,
     decided_by: Option<String>,
-    steps: Vec<ToldStep>,
+    steps: Vec<ShownStep>,
     expected_rate: Option<f64>,
 }
 
 #[derive(Serialize)]
-struct ToldStep {
+struct ShownStep {
     rule: String,
     number: Option<f64>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ToldChange<'a> {
+struct ShownChange<'a> {
     at: Timestamp,
     id: &'a VertexId,
     name: &'a str,
@@ -89,7 +89,7 @@ struct ToldChange<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ToldMoment<'a> {
+struct ShownMoment<'a> {
     at: Timestamp,
     outcome: String,
     lag: Option<f64>,
@@ -112,11 +112,11 @@ impl<'a> Trial<'a> {
             set: set.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
             from: trace.moments.first().map(|moment| moment.at),
             until: trace.moments.last().map(|moment| moment.at),
-            decisions: trace.decisions.iter().map(|one| told_decision(one, names)).collect(),
+            decisions: trace.decisions.iter().map(|one| shown_decision(one, names)).collect(),
             changes: trace
                 .changes
                 .iter()
-                .map(|change| ToldChange {
+                .map(|change| ShownChange {
                     at: change.at,
                     id: &change.vertex,
                     name: name(&change.vertex, names),
@@ -127,13 +127,13 @@ impl<'a> Trial<'a> {
             outcomes: outcomes(trace),
             subtask_hours: Hours { ran, decided },
             reversals: reversals(trace),
-            moments: trace.moments.iter().map(told_moment).collect(),
+            moments: trace.moments.iter().map(shown_moment).collect(),
         }
     }
 }
 
-fn told_decision<'a>(decision: &'a Decision, names: &'a Names) -> ToldDecision<'a> {
-    let vertices = decision.changes.iter().map(|(id, change)| ToldVertex {
+fn shown_decision<'a>(decision: &'a Decision, names: &'a Names) -> ShownDecision<'a> {
+    let vertices = decision.changes.iter().map(|(id, change)| ShownVertex {
         id,
         name: name(id, names),
         from: change.current,
@@ -142,14 +142,14 @@ fn told_decision<'a>(decision: &'a Decision, names: &'a Names) -> ToldDecision<'
         steps: change
             .steps
             .iter()
-            .map(|Step { rule, number }| ToldStep {
+            .map(|Step { rule, number }| ShownStep {
                 rule: rule.to_string(),
                 number: number.is_finite().then_some(*number),
             })
             .collect(),
         expected_rate: change.expected_rate.filter(|rate| rate.is_finite()),
     });
-    ToldDecision {
+    ShownDecision {
         at: decision.at,
         prevented: prevented(decision),
         vertices: vertices.collect(),
@@ -158,8 +158,8 @@ fn told_decision<'a>(decision: &'a Decision, names: &'a Names) -> ToldDecision<'
     }
 }
 
-fn told_moment(moment: &Moment) -> ToldMoment<'_> {
-    ToldMoment {
+fn shown_moment(moment: &Moment) -> ShownMoment<'_> {
+    ShownMoment {
         at: moment.at,
         outcome: match &moment.outcome {
             Ok(outcome) => outcome.to_string(),

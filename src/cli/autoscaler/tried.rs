@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn options_out_of_range_are_all_told() {
+    fn options_out_of_range_are_all_reported() {
         let config = FlinkConfig::from_iter([
             ("job.autoscaler.utilization.target", "7"),
             ("job.autoscaler.metrics.window", "10 s"),

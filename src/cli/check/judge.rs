@@ -127,7 +127,7 @@ fn rights(facts: &Facts) -> Vec<Check> {
     checks
 }
 
-type Looked<'a, T> = &'a cluster::Result<Vec<T>>;
+type Listed<'a, T> = &'a cluster::Result<Vec<T>>;
 
 fn operator(facts: &Facts) -> Check {
     const NAME: &str = "operator";
@@ -176,7 +176,7 @@ fn in_foreground(handled: &Handled, namespace: &str) -> Option<Check> {
     ))
 }
 
-fn leader(leading: Looked<'_, Leading>) -> Check {
+fn leader(leading: Listed<'_, Leading>) -> Check {
     const NAME: &str = "leader";
     let all = match leading {
         Ok(all) => all,
@@ -201,7 +201,7 @@ fn leader(leading: Looked<'_, Leading>) -> Check {
     }
 }
 
-fn webhook(webhooks: Looked<'_, Webhook>, operators: Looked<'_, Installed>) -> Check {
+fn webhook(webhooks: Listed<'_, Webhook>, operators: Listed<'_, Installed>) -> Check {
     const NAME: &str = "webhook";
     let all = match webhooks {
         Ok(all) if all.is_empty() => {

@@ -248,7 +248,7 @@ pub(super) fn routes() -> Router<Arc<Console>> {
     let run = format!("{RUNS}/{{number}}");
     Router::new()
         .route("/in/{namespace}/{kind}/{name}/do/{action}", get(ask).post(act))
-        .route(DEPLOY, get(write).post(look))
+        .route(DEPLOY, get(write).post(inspect))
         .route(DEPLOY_RUN, post(send))
         .route(RUNS, get(list))
         .route(&run, get(shown))
@@ -383,7 +383,7 @@ async fn write(State(console): State<Arc<Console>>, RawQuery(query): RawQuery) -
 }
 
 /// Shows what a manifest would do.
-async fn look(
+async fn inspect(
     State(console): State<Arc<Console>>,
     RawQuery(query): RawQuery,
     body: String,
@@ -451,7 +451,7 @@ async fn events(State(console): State<Arc<Console>>, Path(number): Path<u64>) ->
     let running = found(&console, number)?;
     let permits = console.room.live()?;
     let changed = running.changes();
-    Ok(live::told(FollowingRun {
+    Ok(live::respond(FollowingRun {
         console,
         running,
         changed,

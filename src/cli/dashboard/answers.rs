@@ -23,7 +23,7 @@ use super::live::{self, LIVE_MAX, Page, Room};
 use super::logs::Logs;
 use super::pod::pace::Pace;
 use super::pod::person::Person;
-use super::resource::{Looked, Reader};
+use super::resource::{PageData, Reader};
 use super::{autoscaler, config, job};
 use crate::cli::table;
 use console::action::Action;
@@ -209,10 +209,10 @@ pub(super) fn routes(console: &Arc<Console>) -> Router {
     Router::new()
         .route("/", get(fleet))
         .route(EVENTS, get(live::events))
-        .merge(pages_of::<Looked>())
-        .merge(pages_of::<job::Looked>())
-        .merge(pages_of::<config::Looked>())
-        .merge(pages_of::<autoscaler::Looked>())
+        .merge(pages_of::<PageData>())
+        .merge(pages_of::<job::PageData>())
+        .merge(pages_of::<config::PageData>())
+        .merge(pages_of::<autoscaler::PageData>())
         .merge(pages_of::<Logs>())
         .route(&format!("{RESOURCE}{FLINK_UI}"), get(flink_ui::open))
         .merge(act::routes())
@@ -354,7 +354,7 @@ async fn resource<P: Page>(
 ) -> Result<Response, Refused> {
     let key = meant(&console, &parts)?;
     let mut page = P::of(&query.unwrap_or_default());
-    let fragments = live::look(&mut page, &console, &key).await;
+    let fragments = live::read(&mut page, &console, &key).await;
     let status = if page.is_there() { StatusCode::OK } else { StatusCode::NOT_FOUND };
     let page = page::resource::page(console.place(), &key, P::TAB, &fragments);
     Ok((status, Html(page)).into_response())

@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// State of the page between two refreshes.
 #[derive(Default)]
-pub(super) struct Looked {
+pub(super) struct PageData {
     seen: Seen<Part<Shown>>,
     explained: Option<(Instant, Part<Explained>)>,
 }
@@ -50,13 +50,13 @@ struct Explained {
     at: Timestamp,
 }
 
-impl Page for Looked {
+impl Page for PageData {
     const TAB: Tab = Tab::Autoscaler;
 
-    async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
+    async fn read(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
         let reader = &console.reader;
         let explained = &mut self.explained;
-        let read = reader.look(key, async |subject| of(reader, subject, explained).await);
+        let read = reader.inspect(key, async |subject| of(reader, subject, explained).await);
         self.seen.again(read.await);
         let (standing, shown) = (&self.seen.standing, self.seen.shown());
         page::resource::scaling::parts(console.place(), key, standing, shown)

@@ -19,22 +19,22 @@ use console::row::{Key, Row};
 
 /// State of the page between two refreshes.
 #[derive(Default)]
-pub(super) struct Looked {
+pub(super) struct PageData {
     filter: Filter,
     seen: Seen<Part<Options>>,
 }
 
-impl Page for Looked {
+impl Page for PageData {
     const TAB: Tab = Tab::Config;
 
     fn of(query: &str) -> Self {
         Self { filter: Filter::parse(query), seen: Seen::default() }
     }
 
-    async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
+    async fn read(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
         let reader = &console.reader;
-        let read =
-            reader.look(key, async |subject| subject.within(Box::pin(of(reader, subject))).await);
+        let read = reader
+            .inspect(key, async |subject| subject.within(Box::pin(of(reader, subject))).await);
         self.seen.again(read.await);
         let Self { filter, seen } = self;
         page::resource::config::parts(key, &seen.standing, filter, seen.shown())

@@ -20,18 +20,18 @@ use console::row::{Key, Row};
 
 /// State of the page between two refreshes.
 #[derive(Default)]
-pub(super) struct Looked {
+pub(super) struct PageData {
     seen: Seen<Part<Shown>>,
     known: Option<Known>,
 }
 
-impl Page for Looked {
+impl Page for PageData {
     const TAB: Tab = Tab::Job;
 
-    async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
+    async fn read(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
         let known = &mut self.known;
         let read =
-            console.reader.look(key, async |subject| of(&console.reader, subject, known).await);
+            console.reader.inspect(key, async |subject| of(&console.reader, subject, known).await);
         self.seen.again(read.await);
         page::resource::job::parts(console.place(), key, &self.seen.standing, self.seen.shown())
     }

@@ -33,9 +33,9 @@ pub(super) const PAUSE: Duration = Duration::from_millis(250);
 /// Time between updates if nothing changes, because ages grow.
 const AGING: Duration = Duration::from_secs(5);
 /// Pause between two reads of one resource that changes.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
+const POLL_PAUSE: Duration = Duration::from_secs(1);
 /// Time after which a resource is read again even if it has not changed, because Flink sends no notifications.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_secs(5);
 /// Time that a browser waits before it reconnects.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -105,10 +105,10 @@ pub(super) trait Page: Default + Send + 'static {
     }
 
     /// Reads the resource and returns the parts below the head.
-    fn look(&mut self, console: &Console, key: &Key) -> impl Future<Output = Vec<Fragment>> + Send;
+    fn read(&mut self, console: &Console, key: &Key) -> impl Future<Output = Vec<Fragment>> + Send;
 
     /// Returns events that are sent along with the parts while the page is open.
-    fn beside(&mut self, _console: &Console, _key: &Key) -> BoxStream<'static, Event> {
+    fn others(&mut self, _console: &Console, _key: &Key) -> BoxStream<'static, Event> {
         stream::empty().boxed()
     }
 
@@ -124,8 +124,8 @@ pub(super) trait Page: Default + Send + 'static {
 }
 
 /// Returns all current parts of the page.
-pub(super) async fn look<P: Page>(page: &mut P, console: &Console, key: &Key) -> Vec<Fragment> {
-    let parts = page.look(console, key).await;
+pub(super) async fn read<P: Page>(page: &mut P, console: &Console, key: &Key) -> Vec<Fragment> {
+    let parts = page.read(console, key).await;
     let row = page.row().cloned().or_else(|| console.row(key));
     let actions =
         if page.is_there() { console.actions(key, row.as_ref()).await } else { Vec::new() };
@@ -140,7 +140,7 @@ pub(super) async fn events(
 ) -> Result<Response, Refused> {
     let permits = console.room.live()?;
     let query = Query::parse(&query.unwrap_or_default());
-    Ok(told(Following::new(console, query, permits)))
+    Ok(respond(Following::new(console, query, permits)))
 }
 
 /// Streams the live parts of a page of one resource.
@@ -152,7 +152,7 @@ pub(super) async fn resource_events<P: Page>(
     let key = meant(&console, &parts)?;
     let permits = console.room.followed()?;
     let mut page = P::of(&query.unwrap_or_default());
-    let beside = page.beside(&console, &key);
+    let others = page.others(&console, &key);
     let following = FollowingOne {
         changed: console.known.changes(),
         console,
@@ -163,7 +163,7 @@ pub(super) async fn resource_events<P: Page>(
         sent: Sent::default(),
         _permits: permits,
     };
-    Ok(told_with(following, beside))
+    Ok(streamed_with(following, others))
 }
 
 /// Hashes of the fragments that a page has, by id.
@@ -275,9 +275,9 @@ impl<P> FollowingOne<P> {
         };
         tokio::select! {
             () = changed => {}
-            () = sleep_until(looked_at + LOOK) => {}
+            () = sleep_until(looked_at + POLL) => {}
         }
-        sleep_until(looked_at + LOOK_PAUSE).await;
+        sleep_until(looked_at + POLL_PAUSE).await;
     }
 }
 
@@ -292,20 +292,20 @@ impl<P: Page> Live for FollowingOne<P> {
             return Fragments::default();
         }
         self.version = self.version();
-        let fragments = look(&mut self.page, &self.console, &self.key).await;
+        let fragments = read(&mut self.page, &self.console, &self.key).await;
         self.looked_at = Some(Instant::now());
         self.sent.news(fragments)
     }
 }
 
 /// Streams the updates of a live page.
-pub(super) fn told(live: impl Live) -> Response {
-    told_with(live, stream::empty())
+pub(super) fn respond(live: impl Live) -> Response {
+    streamed_with(live, stream::empty())
 }
 
 /// Streams the updates of a live page along with other events.
-fn told_with(live: impl Live, beside: impl Stream<Item = Event> + Send + 'static) -> Response {
-    let events = stream::select(events_of(live), beside.map(Ok));
+fn streamed_with(live: impl Live, others: impl Stream<Item = Event> + Send + 'static) -> Response {
+    let events = stream::select(events_of(live), others.map(Ok));
     Sse::new(events).keep_alive(KeepAlive::default()).into_response()
 }
 

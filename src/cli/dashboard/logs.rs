@@ -26,7 +26,7 @@ use clients::cluster::pods::{self, Role};
 use config::secret;
 use console::logs::{Backlog, Choice, Line, Nothing, Pods, WAITING_MAX};
 use console::page::resource::{Fragment, Tab, View, logs};
-use console::resource::{Part, Standing};
+use console::resource::{Freshness, Part};
 use console::row::{Key, Tone};
 
 /// Maximum number of pods whose logs are read for one page.
@@ -46,7 +46,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct Logs {
     choice: Choice,
     pods: Option<Part<Pods>>,
-    standing: Standing,
+    standing: Freshness,
     /// Sends the pods to the stream of lines. `None` for a page that contains its lines.
     following: Option<watch::Sender<Found>>,
 }
@@ -62,7 +62,7 @@ struct Found {
 impl Default for Logs {
     fn default() -> Self {
         let choice = Choice::default();
-        Self { choice, pods: None, standing: Standing::Absent, following: None }
+        Self { choice, pods: None, standing: Freshness::Absent, following: None }
     }
 }
 
@@ -73,7 +73,7 @@ impl Page for Logs {
         Self { choice: Choice::parse(query), ..Self::default() }
     }
 
-    async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
+    async fn read(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
         let mut lines = Vec::new();
         let looked = match find(&console.reader, key, &self.choice).await {
             Ok(Some(Ok(found))) => {
@@ -103,7 +103,7 @@ impl Page for Logs {
         parts
     }
 
-    fn beside(&mut self, console: &Console, key: &Key) -> BoxStream<'static, Event> {
+    fn others(&mut self, console: &Console, key: &Key) -> BoxStream<'static, Event> {
         let (following, found) = watch::channel(Found::default());
         self.following = Some(following);
         if self.choice.is_previous {
@@ -121,13 +121,13 @@ impl Page for Logs {
     }
 
     fn is_there(&self) -> bool {
-        !matches!(self.standing, Standing::Absent | Standing::Gone { .. })
+        !matches!(self.standing, Freshness::Absent | Freshness::Gone { .. })
     }
 }
 
 /// Finds the pods of a resource, or the reason why they are unknown; `None` if there is no such resource.
 async fn find(reader: &Reader, key: &Key, choice: &Choice) -> Part<Option<Part<Found>>> {
-    let read = reader.look(key, async |subject| {
+    let read = reader.inspect(key, async |subject| {
         subject.within(Box::pin(found(reader, key, choice, subject))).await
     });
     Ok(read.await?.map(|(_, found)| found))
@@ -158,7 +158,7 @@ async fn found(
     let all = all.collect::<Vec<_>>();
     let mut nothing = None;
     if present.iter().all(is_pending) {
-        let told = reader.told(connection, key, object).await.ok();
+        let told = reader.described(connection, key, object).await.ok();
         let (why, evidence) = told.map(|it| (it.what, it.evidence)).unwrap_or_default();
         let (why, evidence) = (secret::hide_in(&why), secret::hide_in(&evidence));
         nothing = Some(Nothing { phase: wait::phase(&cluster), why, evidence });

@@ -16,7 +16,7 @@ use super::{life, spans, watch};
 use crate::cli::checkpoints::{self, Line};
 use crate::cli::connection::Connection;
 use crate::cli::deployment::Deployment;
-use crate::cli::why::{self, Told, Weight};
+use crate::cli::why::{self, Explanation, Weight};
 use crate::cli::{lookup, status, table};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
@@ -71,14 +71,14 @@ impl Subject {
 
 /// State of the overview between two refreshes.
 #[derive(Default)]
-pub(super) struct Looked(Seen<Resource>);
+pub(super) struct PageData(Seen<Resource>);
 
-impl Page for Looked {
+impl Page for PageData {
     const TAB: Tab = Tab::Overview;
 
-    async fn look(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
+    async fn read(&mut self, console: &Console, key: &Key) -> Vec<Fragment> {
         let reader = &console.reader;
-        let read = reader.look(key, async |subject| reader.around(key, subject).await);
+        let read = reader.inspect(key, async |subject| reader.around(key, subject).await);
         self.0.again(read.await);
         let actions = console.actions(key, self.0.row()).await;
         let (resource, standing) = (self.0.shown(), &self.0.standing);
@@ -127,7 +127,7 @@ impl Reader {
     }
 
     /// Waits for a turn and reads the object, with what a page shows of it; `None` if there is no such object.
-    pub(super) async fn look<T>(
+    pub(super) async fn inspect<T>(
         &self,
         key: &Key,
         show: impl AsyncFnOnce(&Subject) -> T,
@@ -144,18 +144,18 @@ impl Reader {
     }
 
     /// Returns what `kubectl flink why` reports about an object.
-    pub(super) async fn told(
+    pub(super) async fn described(
         &self,
         connection: &Connection,
         key: &Key,
         object: &Deployment,
-    ) -> anyhow::Result<Told> {
+    ) -> anyhow::Result<Explanation> {
         // Resources of different kinds may have the same name.
         let name = match key.kind {
             Kind::Deployment => format!("flinkdeployment/{}", key.name),
             Kind::SessionJob | Kind::BlueGreen => object.shown_name(),
         };
-        why::tell(connection, &name, self.access).await
+        why::explain(connection, &name, self.access).await
     }
 
     /// Reads everything that is shown of an object, each part independently: a part that may not be read does not
@@ -166,7 +166,7 @@ impl Reader {
         let life = Box::pin(life::of(subject));
         let (tree, told, life, checkpoints) = tokio::join!(
             subject.within(Box::pin(tree)),
-            subject.within(Box::pin(self.told(connection, key, object))),
+            subject.within(Box::pin(self.described(connection, key, object))),
             life,
             subject.within(Box::pin(self.checkpoints(connection, object))),
         );
@@ -286,8 +286,8 @@ fn more(object: &Deployment) -> Vec<(&'static str, String)> {
     fields
 }
 
-fn verdict(told: Told, namespace: &str) -> Verdict {
-    let Told { weight, what, evidence, remedy, mut next, unread } = told;
+fn verdict(told: Explanation, namespace: &str) -> Verdict {
+    let Explanation { weight, what, evidence, remedy, mut next, unread } = told;
     // Another namespace may be the default where the command is typed.
     if next.starts_with("kubectl flink ") && !next.contains(" -n ") {
         next = format!("{next} -n {namespace}");

@@ -3,18 +3,18 @@
 use jiff::Timestamp;
 
 use crate::cli::table;
-use console::resource::{Part, Standing};
+use console::resource::{Freshness, Part};
 use console::row::Row;
 
 /// The last successful read, and whether it is current.
 pub(super) struct Seen<T> {
     pub(super) last: Option<(Row, T)>,
-    pub(super) standing: Standing,
+    pub(super) standing: Freshness,
 }
 
 impl<T> Default for Seen<T> {
     fn default() -> Self {
-        Self { last: None, standing: Standing::Absent }
+        Self { last: None, standing: Freshness::Absent }
     }
 }
 
@@ -42,7 +42,7 @@ impl<T> Seen<T> {
     }
 
     pub(super) fn is_there(&self) -> bool {
-        !matches!(self.standing, Standing::Absent | Standing::Gone { .. })
+        !matches!(self.standing, Freshness::Absent | Freshness::Gone { .. })
     }
 }
 
@@ -55,13 +55,13 @@ mod tests {
         let mut seen = Seen::default();
         assert!(!seen.is_there());
         seen.again(Err("refused".to_owned()));
-        let Standing::Lost { since, .. } = seen.standing.clone() else { panic!("it is lost") };
+        let Freshness::Lost { since, .. } = seen.standing.clone() else { panic!("it is lost") };
         seen.again(Err("forbidden".to_owned()));
-        assert_eq!(seen.standing, Standing::Lost { since, message: "forbidden".to_owned() });
+        assert_eq!(seen.standing, Freshness::Lost { since, message: "forbidden".to_owned() });
         seen.again(Ok(Some((Row::default(), 1))));
-        assert_eq!((&seen.standing, seen.shown()), (&Standing::Current, Some(&1)));
+        assert_eq!((&seen.standing, seen.shown()), (&Freshness::Current, Some(&1)));
         seen.again(Ok(None));
-        assert!(matches!(seen.standing, Standing::Gone { .. }) && !seen.is_there());
+        assert!(matches!(seen.standing, Freshness::Gone { .. }) && !seen.is_there());
         assert_eq!(seen.shown(), Some(&1), "it is shown as it was");
     }
 }

@@ -139,7 +139,7 @@ pub(super) async fn run(
     let context = Context::new(connection.client.clone(), operator, connector, true);
     let namespace = connection.namespace.as_str();
     let (preview, termination, denied) = tokio::join!(
-        look_ahead(&resource, &context),
+        foresee(&resource, &context),
         termination(&connection.client, namespace),
         denied(&asked_about, global.impersonate.as_deref()),
     );
@@ -158,7 +158,7 @@ pub(super) async fn run(
 }
 
 /// Previews the operator's next pass; `None` for a kind that the operator does not manage.
-async fn look_ahead(resource: &Value, context: &Context) -> Result<Option<Preview>, String> {
+async fn foresee(resource: &Value, context: &Context) -> Result<Option<Preview>, String> {
     let kind = resource.get("kind").and_then(Value::as_str).unwrap_or_default();
     let unreadable = |error: serde_json::Error| {
         format!("the resource cannot be parsed, and an operator leaves it alone: {error}")
@@ -178,10 +178,10 @@ async fn look_ahead(resource: &Value, context: &Context) -> Result<Option<Previe
         }
         _ => return Ok(None),
     };
-    preview.map(Some).map_err(|error| tell(&error))
+    preview.map(Some).map_err(|error| describe(&error))
 }
 
-fn tell(error: &pass::Error) -> String {
+fn describe(error: &pass::Error) -> String {
     let chain =
         std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")

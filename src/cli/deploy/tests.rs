@@ -151,7 +151,7 @@ fn only_what_runs_jobs_is_deployed() {
 }
 
 #[test]
-fn faults_of_a_manifest_are_told_with_their_lines() {
+fn faults_of_a_manifest_are_reported_with_their_lines() {
     check_file(
         "a: [",
         None,
@@ -171,7 +171,7 @@ fn faults_of_a_manifest_are_told_with_their_lines() {
 }
 
 #[test]
-fn all_violations_are_told_at_once() {
+fn all_violations_are_reported_at_once() {
     let violation = |path: &str, message: &str| Violation {
         path: path.to_owned(),
         message: message.to_owned(),

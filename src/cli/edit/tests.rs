@@ -79,7 +79,7 @@ fn a_nonce_was_never_used_before() {
 }
 
 #[test]
-fn only_new_violations_are_told() {
+fn only_new_violations_are_reported() {
     let present = application("savepoint", "running");
     assert_eq!(new_violations(&present, &present), []);
     let wanted = patched(&present, &json!({"spec": {"job": {"parallelism": 0}}}));

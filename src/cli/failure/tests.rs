@@ -58,7 +58,7 @@ fn closed_pipe_is_silent() {
 }
 
 #[test]
-fn a_difference_is_told_from_a_failure_of_who_compares() {
+fn a_difference_is_distinguished_from_a_failure_of_who_compares() {
     check(
         Failure::differs().into(),
         expect![[r#"
@@ -66,6 +66,6 @@ fn a_difference_is_told_from_a_failure_of_who_compares() {
         "#]],
     );
     let (printer, _transcript) = Printer::in_memory();
-    let failed = report(&Failure::new("no").into(), TROUBLE, &printer);
+    let failed = report(&Failure::new("no").into(), NOT_COMPARED, &printer);
     assert_eq!(format!("{failed:?}"), "ExitCode(unix_exit_status(2))");
 }

@@ -57,14 +57,14 @@ struct Named {
     configurations: Vec<Configuration>,
 }
 
-/// Inspects every place that any cluster is configured with; `tell` is called with each place before it is read.
-pub(super) async fn look(users: &Users, operator: &OperatorConfig, tell: impl Fn(&str)) -> Seen {
+/// Inspects every place that any cluster is configured with; `emit` is called with each place before it is read.
+pub(super) async fn inspect(users: &Users, operator: &OperatorConfig, emit: impl Fn(&str)) -> Seen {
     let mut seen = Seen::default();
     for ((kind, uri), mut named) in places(users, operator) {
         let shown = storage::shown(&uri);
-        tell(&shown);
+        emit(&shown);
         let (view, way) =
-            look_into(kind, &uri, &named.configurations, &users.references.names).await;
+            inspect_place(kind, &uri, &named.configurations, &users.references.names).await;
         let others = users.users.iter().filter(|(_, user)| user.names_place(&uri));
         named.users.extend(others.map(|(cluster, _)| cluster.clone()));
         seen.ways.extend(way.map(|way| ((kind, shown.clone()), way)));
@@ -148,7 +148,7 @@ fn places_in(operator: &FlinkConfig, config: &FlinkConfig) -> Vec<(Kind, String)
 }
 
 /// Opens the place with the first configuration that works, and inspects all of it.
-async fn look_into(
+async fn inspect_place(
     kind: Kind,
     uri: &str,
     configurations: &[Configuration],
@@ -158,9 +158,9 @@ async fn look_into(
     for configuration in configurations {
         let Configuration { operator, all } = configuration;
         let looked = if kind == Kind::ZooKeeperNodes {
-            look_into_zookeeper(configuration).await
+            inspect_zookeeper(configuration).await
         } else {
-            look_into_storage(kind, uri, (operator, all), mentioned).await
+            inspect_storage(kind, uri, (operator, all), mentioned).await
         };
         match looked {
             Ok((folders, way)) => return (View::Complete(folders), Some(way)),
@@ -171,7 +171,7 @@ async fn look_into(
     (View::Hidden(why), None)
 }
 
-async fn look_into_zookeeper(configuration: &Configuration) -> Result<(Vec<Folder>, Way), Error> {
+async fn inspect_zookeeper(configuration: &Configuration) -> Result<(Vec<Folder>, Way), Error> {
     let from = |error: zookeeper::Error| {
         let problem = error.to_string();
         if error.is_transient() { Error::Failed { problem } } else { Error::Hidden { problem } }
@@ -193,7 +193,7 @@ async fn look_into_zookeeper(configuration: &Configuration) -> Result<(Vec<Folde
     Ok((folders.collect(), Way::ZooKeeper(Box::new(configuration.clone()))))
 }
 
-async fn look_into_storage(
+async fn inspect_storage(
     kind: Kind,
     uri: &str,
     (operator, config): (&FlinkConfig, &FlinkConfig),
@@ -204,7 +204,7 @@ async fn look_into_storage(
     let looked: Vec<_> = stream::iter(paths)
         .map(|path| {
             let storage = &storage;
-            async move { look_at(kind, storage, path, mentioned).await }
+            async move { inspect_files(kind, storage, path, mentioned).await }
         })
         .buffer_unordered(CONCURRENCY)
         .collect()
@@ -242,20 +242,20 @@ async fn paths(kind: Kind, storage: &Storage) -> Result<Vec<String>, Error> {
 }
 
 /// Returns a folder, with the names in its metadata, and its files.
-async fn look_at(
+async fn inspect_files(
     kind: Kind,
     storage: &Storage,
     path: String,
     mentioned: &BTreeSet<String>,
 ) -> Result<(Folder, Vec<File>), Error> {
     let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
-    let mut is_kept = mentioned.contains(&name);
+    let mut is_retained = mentioned.contains(&name);
     let mut tries = 1;
     loop {
-        let listed = if is_kept {
+        let listed = if is_retained {
             metadata_in(kind, storage, &path).await
         } else if kind == Kind::HaStorage && has_more_than_blobs(storage, &path).await? {
-            is_kept = true;
+            is_retained = true;
             continue;
         } else {
             storage.files(&path).await
@@ -263,8 +263,8 @@ async fn look_at(
         let files = match listed {
             Ok(files) => files,
             // A folder with too many files to be evaluated can still refer to others.
-            Err(Error::TooMany { .. }) if !is_kept => {
-                is_kept = true;
+            Err(Error::TooMany { .. }) if !is_retained => {
+                is_retained = true;
                 continue;
             }
             Err(error) => return Err(error),
@@ -272,7 +272,7 @@ async fn look_at(
         match names_of(kind, storage, &path, &files).await {
             Ok((names, has_metadata)) => {
                 let mut folder = folder(kind, path, &files, names, has_metadata);
-                folder.is_recognized &= !is_kept;
+                folder.is_recognized &= !is_retained;
                 return Ok((folder, files));
             }
             // A running job has replaced a checkpoint in the meantime.

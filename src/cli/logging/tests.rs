@@ -56,23 +56,23 @@ fn levels_change_while_the_process_runs() {
                 tracing::info!("loud");
                 tracing::info!(target: "hyper", "of others");
             };
-            let told = || {
+            let described = || {
                 speak();
                 let text = page.take();
                 ["quiet", "loud", "of others"].map(|part| text.contains(part))
             };
-            assert_eq!(told(), [false, true, false]);
+            assert_eq!(described(), [false, true, false]);
             // The targets of the program's crates start with its name.
             tracing::info!(target: "kubectl_flink_clients::flink", "of a crate");
             assert!(page.take().contains("of a crate"));
             change.set(&levels("debug"));
-            assert_eq!(told(), [true, true, false]);
+            assert_eq!(described(), [true, true, false]);
             change.set(&levels("warn,hyper=info"));
-            assert_eq!(told(), [false, false, true]);
+            assert_eq!(described(), [false, false, true]);
             change.set(&levels("warn,kubectl_flink::cli=trace"));
-            assert_eq!(told(), [true, true, false]);
+            assert_eq!(described(), [true, true, false]);
             change.set(&LogLevels::default());
-            assert_eq!(told(), [false, true, false]);
+            assert_eq!(described(), [false, true, false]);
         });
     }
 }

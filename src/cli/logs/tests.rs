@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cli::connection::Connection;
 
-const LOOK: Duration = Duration::from_millis(30);
+const POLL: Duration = Duration::from_millis(30);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Parser)]
@@ -42,7 +42,7 @@ type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
 /// Returns a log that never pauses for as long as the pause between two looks.
 fn endless_log() -> Answer {
     let lines = stream::unfold(0, |number| async move {
-        tokio::time::sleep(LOOK / 10).await;
+        tokio::time::sleep(POLL / 10).await;
         Some((Ok(Frame::data(Bytes::from(format!("line {number}\n")))), number + 1))
     });
     Response::new(UnsyncBoxBody::new(StreamBody::new(lines)))
@@ -77,13 +77,13 @@ async fn follow(end: &str, pods: fn(usize) -> Vec<Value>) -> String {
     let Line { args } = Line::parse_from(["logs", "orders", "--follow"]);
     let ended = async {
         while !transcript.output().contains(end) {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
         // Anything printed too often is printed by now.
-        tokio::time::sleep(2 * LOOK).await;
+        tokio::time::sleep(2 * POLL).await;
     };
     tokio::select! {
-        result = show(args, &global, &printer, LOOK) => panic!("it ended: {result:?}"),
+        result = show(args, &global, &printer, POLL) => panic!("it ended: {result:?}"),
         end = tokio::time::timeout(PATIENCE, ended) => end.expect("it comes"),
     }
     transcript.output()

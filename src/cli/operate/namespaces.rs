@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_in_vain_is_told() {
+    fn what_is_named_in_vain_is_reported() {
         let told = choice(Some(Watch::AllNamespaces));
         let remark = told.remark(&config(SHOP)).unwrap();
         assert!(remark.contains("has no effect: --watch-namespaces sets"), "{remark}");

@@ -30,7 +30,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// Maximum number of repeated reads; files that keep changing are read again later.
 const SETTLE_MAX: usize = 10;
 /// Maximum number of keys in one log line.
-const KEYS_TOLD_MAX: usize = 20;
+const KEYS_SHOWN_MAX: usize = 20;
 /// Maximum size of a problem's text, in bytes.
 const PROBLEM_MAX: usize = 2000;
 
@@ -110,7 +110,7 @@ impl Reload {
     }
 
     /// Makes the webhook's reviews follow the files.
-    pub(super) fn tell(&mut self, webhook: Option<Arc<Webhook>>) {
+    pub(super) fn emit(&mut self, webhook: Option<Arc<Webhook>>) {
         self.webhook = webhook;
     }
 
@@ -134,7 +134,7 @@ impl Reload {
 
     /// Applies a change before the work has begun: everything built from the old configuration is built again.
     async fn catch_up(&mut self) {
-        let news = self.look().await;
+        let news = self.read().await;
         if !self.take(news) {
             return;
         }
@@ -203,7 +203,7 @@ impl Reload {
         let Some(interval) = self.interval else { return std::future::pending().await };
         loop {
             tokio::time::sleep(interval).await;
-            let news = self.look().await;
+            let news = self.read().await;
             if self.take(news) {
                 self.move_to(operator).await;
                 self.report_waiting();
@@ -232,7 +232,7 @@ impl Reload {
         self.watched = Some(wanted);
     }
 
-    async fn look(&mut self) -> News {
+    async fn read(&mut self) -> News {
         let path = self.path.clone();
         let Some(seen) = self.settled(async || read(path.clone()).await).await else {
             return News::None;
@@ -360,8 +360,8 @@ fn report_refused(why: &str) {
 
 /// Returns some of the keys, never their values.
 fn named(keys: &[String]) -> String {
-    let shown = keys.iter().take(KEYS_TOLD_MAX).cloned().collect::<Vec<_>>().join(", ");
-    match keys.len().saturating_sub(KEYS_TOLD_MAX) {
+    let shown = keys.iter().take(KEYS_SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
+    match keys.len().saturating_sub(KEYS_SHOWN_MAX) {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }

@@ -262,7 +262,7 @@ async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Source> {
     let all = read::list::<Workload>(client, read::Scope::Namespace(namespace), None).await?;
     let beside = all.iter().find_map(|it| {
         let pod = it.spec.template.spec.as_ref()?;
-        Some(beside(it, operators::operates(&pod.containers)?))
+        Some(alongside(it, operators::operates(&pod.containers)?))
     });
     Ok(Source { files, beside: beside.unwrap_or_default(), unread: None })
 }
@@ -275,7 +275,7 @@ async fn installed_if_seen(client: &Client, namespace: &str) -> Source {
 }
 
 /// Reads the options in an operator's Deployment; a flag takes precedence over the environment.
-fn beside(operator: &Workload, container: &Container) -> Vec<Layer> {
+fn alongside(operator: &Workload, container: &Container) -> Vec<Layer> {
     let mut variables = container.env.iter().flatten();
     let variable = variables.find(|variable| variable.name == NAMESPACES_VARIABLE);
     let mut layers = of_environment(variable.and_then(|variable| variable.value.as_deref()));

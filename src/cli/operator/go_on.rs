@@ -20,7 +20,7 @@ use clients::cluster::{apply, read};
 use lifecycle::conditions::UPGRADES_PAUSED;
 
 /// Pause between checks whether the operator has reacted.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Arguments of `operator continue`.
 #[derive(Args)]
@@ -106,7 +106,7 @@ async fn await_operator(
                 .hint("it will continue them when it runs again; see: kubectl flink why NAME -n NAMESPACE")
                 .into());
             }
-            sleep(LOOK_INTERVAL).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
     Ok(())

@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    fn told(values: Value, configuration: &str) -> Vec<String> {
+    fn described(values: Value, configuration: &str) -> Vec<String> {
         let mut all = defaults();
         merge(&mut all, values.as_object().unwrap().clone());
         let operator = OperatorConfig::new(config::file::parse_flink_conf(configuration));
@@ -101,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_keytab_needs_is_told_until_all_of_it_is_there() {
-        let [told_once] = &told(json!({}), "")[..] else { panic!() };
+    fn what_a_keytab_needs_is_reported_until_all_of_it_is_there() {
+        let [told_once] = &described(json!({}), "")[..] else { panic!() };
         for needed in [
             "`/opt/keytabs/orders.keytab`",
             "shop/a, shop/b, shop/c and 1 more",
@@ -116,9 +116,9 @@ mod tests {
             "operatorVolumeMounts": {"create": true, "data": [{"name": "k", "mountPath": "/opt/keytabs"}]},
             "rbac": {"keytabsRule": {"create": true}},
         });
-        let [directory] = &told(mounted.clone(), "")[..] else { panic!() };
+        let [directory] = &described(mounted.clone(), "")[..] else { panic!() };
         assert!(!directory.contains("Volume") && !directory.contains("rbac"), "{directory}");
         let allowed = "kubernetes.operator.kerberos.directories: /opt/keytabs\n";
-        assert_eq!(told(mounted, allowed), [""; 0]);
+        assert_eq!(described(mounted, allowed), [""; 0]);
     }
 }

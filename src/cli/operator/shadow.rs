@@ -89,7 +89,7 @@ pub(super) async fn run(
         printer.warning(remark);
     }
     let findings: Vec<Option<Finding>> = stream::iter(all)
-        .map(|resource| look(resource, &context))
+        .map(|resource| inspect(resource, &context))
         .buffered(LOOKERS)
         .collect()
         .await;
@@ -168,7 +168,7 @@ where
 }
 
 /// Returns what the next pass would do; `None` if it leaves everything unchanged.
-async fn look(resource: Value, context: &Context) -> Option<Finding> {
+async fn inspect(resource: Value, context: &Context) -> Option<Finding> {
     let text =
         |path: &str| resource.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (kind, namespace, name) =
@@ -219,7 +219,7 @@ async fn look(resource: Value, context: &Context) -> Option<Finding> {
 }
 
 /// Returns the next pass over a resource, or why there is none.
-async fn ahead<K, F>(resource: Value, look: impl FnOnce(K) -> F) -> Result<Preview, String>
+async fn ahead<K, F>(resource: Value, inspect: impl FnOnce(K) -> F) -> Result<Preview, String>
 where
     K: DeserializeOwned,
     F: Future<Output = Result<Preview, pass::Error>>,
@@ -227,7 +227,7 @@ where
     let resource = serde_json::from_value(resource).map_err(|error| {
         format!("the resource cannot be parsed and would be left alone: {error}")
     })?;
-    let preview = Box::pin(look(resource)).await;
+    let preview = Box::pin(inspect(resource)).await;
     preview.map_err(|error| format!("{:#}", anyhow::Error::from(error)))
 }
 

@@ -77,7 +77,7 @@ fn a_later_file_is_laid_over_an_earlier_one() {
 }
 
 #[test]
-fn log_configurations_of_all_jobs_are_read_beside_the_configuration() {
+fn log_configurations_of_all_jobs_are_read_alongside_the_configuration() {
     let key = "kubernetes.operator.log-configuration.log4j-console.properties";
     let both = directory(&[("config.yaml", "a: 1"), ("log4j-console.properties", "b = 2\n")]);
     let files = read(Some(both.path())).unwrap();
@@ -91,7 +91,7 @@ fn log_configurations_of_all_jobs_are_read_beside_the_configuration() {
 }
 
 #[test]
-fn a_pod_template_that_cannot_be_read_is_told_and_not_taken_for_none() {
+fn a_pod_template_that_cannot_be_read_is_reported_and_not_taken_for_none() {
     let key = "kubernetes.pod-template-file.jobmanager";
     let named = directory(&[("flink-conf.yaml", &format!("{key}: /nowhere/jm.yaml\n"))]);
     let files = read(Some(named.path())).unwrap();

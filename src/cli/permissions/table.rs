@@ -21,7 +21,7 @@ const NAMES: Grant = grant(&["list"], GROUP, DEPLOYMENTS).if_given();
 const ROOM: [Grant; 2] = [grant(&["list"], "", "resourcequotas").if_given(), PODS.if_given()];
 /// The permission to query the JobManager through the API server.
 const ASK_FLINK: Grant = grant(&["get"], "", "services").sub("proxy").if_given();
-const TELL_FLINK: Grant = grant(&["get", "create"], "", "services").sub("proxy");
+const QUERY_FLINK: Grant = grant(&["get", "create"], "", "services").sub("proxy");
 /// About `ui`, which sends everything that people do in a browser.
 const FORWARDED: &str = "the verb depends on what you do there; or `list` of pods, and `get` and `create` of \
                          `pods/portforward`, by which jars are uploaded if it is allowed";
@@ -290,8 +290,8 @@ pub fn all() -> Vec<Needs> {
              need `list` of revisions, and `patch` and `delete` of the snapshots",
         ),
         needs("checkpoints", &[&NAMED, &[NAMES, grant(&["get"], "", "services").sub("proxy")]], ""),
-        needs("ui", &[&NAMED, &[NAMES, TELL_FLINK]], FORWARDED),
-        needs("rest", &[&NAMED, &[NAMES, TELL_FLINK]], "the verb depends on the HTTP method"),
+        needs("ui", &[&NAMED, &[NAMES, QUERY_FLINK]], FORWARDED),
+        needs("rest", &[&NAMED, &[NAMES, QUERY_FLINK]], "the verb depends on the HTTP method"),
         needs("logs", &[&NAMED, &[NAMES, PODS, grant(&["get"], "", "pods").sub("log")]], ""),
         needs(
             "exec",
@@ -314,7 +314,7 @@ pub fn all() -> Vec<Needs> {
                 &NAMED,
                 &[
                     NAMES,
-                    TELL_FLINK,
+                    QUERY_FLINK,
                     grant(&["list", "watch", "delete"], GROUP, DEPLOYMENTS),
                     grant(&["list", "watch", "delete"], GROUP, SESSION_JOBS),
                     grant(&["get"], "apps", "deployments").if_given(),

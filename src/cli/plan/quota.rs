@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_that_has_no_room_for_two_is_told() {
+    fn a_quota_that_has_no_room_for_two_is_reported() {
         let quota: ResourceQuota =
             serde_json::from_value(json!({"metadata": {"name": "team"}, "status": {
             "hard": {"requests.memory": "4Gi", "limits.cpu": "8", "pods": "3", "secrets": "1"},

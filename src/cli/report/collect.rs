@@ -57,10 +57,10 @@ impl Collecting<'_> {
     pub(super) async fn into_archive(
         self,
         archive: &mut Archive,
-        tell: impl Fn(&'static str),
+        emit: impl Fn(&'static str),
     ) -> anyhow::Result<()> {
         let present = self.present;
-        tell("reading objects");
+        emit("reading objects");
         let kind = present.id().kind.to_lowercase();
         add_object(archive, &format!("objects/{kind}-{}.yaml", present.name()), &present.0)?;
         if let Some(parent) = present.blue_green_parent() {
@@ -93,11 +93,11 @@ impl Collecting<'_> {
         self.objects::<ConfigMap>(archive, "configmaps", Some(&of_cluster)).await?;
         self.objects::<ControllerRevision>(archive, "controllerrevisions", Some(&history)).await?;
         self.objects::<FlinkStateSnapshot>(archive, "flinkstatesnapshots", None).await?;
-        tell("reading events");
+        emit("reading events");
         self.events(archive, &cluster).await?;
-        tell("reading logs");
+        emit("reading logs");
         self.logs(archive, &cluster).await?;
-        tell("asking the JobManager");
+        emit("asking the JobManager");
         self.flink(archive, &cluster).await
     }
 

@@ -87,7 +87,7 @@ pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> any
         },
     };
     let name = name.as_deref();
-    let found = look(client, scope, name, &rules, Some(printer)).await?;
+    let found = inspect(client, scope, name, &rules, Some(printer)).await?;
     if let (Some(error), true) = (missing, found.is_empty()) {
         return Err(error);
     }
@@ -101,7 +101,7 @@ pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> any
         gc::agree(question, "deleted", printer)?;
     }
     // Another reference may have been added in the meantime.
-    let now = look(client, scope, name, &rules, None).await?;
+    let now = inspect(client, scope, name, &rules, None).await?;
     let mut deleted = 0_usize;
     for (finding, _) in found.iter().filter(|(finding, _)| finding.is_removable) {
         let still = now.iter().find(|(other, _)| other == finding);
@@ -124,7 +124,7 @@ pub(super) async fn run(args: GcArgs, global: &Global, printer: &Printer) -> any
 }
 
 /// Finds snapshots that are old and not among the newest, each with its resource.
-async fn look(
+async fn inspect(
     client: &Client,
     scope: Scope<'_>,
     name: Option<&str>,

@@ -55,10 +55,10 @@ const NO_GATEWAY: [&str; 3] = [
 
 /// Requirements for the gateway.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct GatewayRequest<'a> {
     pub(super) image: Option<&'a str>,
     /// Whether other sessions may use it and it is kept.
-    pub(super) is_kept: bool,
+    pub(super) is_retained: bool,
     pub(super) lifetime: Duration,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Manifests {
 pub(super) async fn manifests(
     connection: &Connection,
     cluster: &Deployment,
-    wish: Wish<'_>,
+    wish: GatewayRequest<'_>,
 ) -> anyhow::Result<Manifests> {
     let (name, namespace) = (cluster.name(), cluster.namespace());
     let id = ObjectId::of::<v1::Deployment>(namespace, &names::job_manager(name));
@@ -128,8 +128,8 @@ fn named(pod: &Value, cluster: &str, id: &str, lifetime: Duration) -> Value {
 
 impl Manifests {
     /// Returns the manifest of the pod to create.
-    pub(super) fn wished(&self, wish: Wish<'_>) -> &Value {
-        if wish.is_kept { &self.kept } else { &self.own }
+    pub(super) fn wished(&self, wish: GatewayRequest<'_>) -> &Value {
+        if wish.is_retained { &self.kept } else { &self.own }
     }
 }
 
@@ -138,7 +138,7 @@ pub(super) async fn start(
     connection: &Connection,
     cluster: &Deployment,
     manifests: &Manifests,
-    wish: Wish<'_>,
+    wish: GatewayRequest<'_>,
     (timeout, signals): (Duration, &Signals),
     printer: &Printer,
 ) -> anyhow::Result<Gateway> {
@@ -151,13 +151,13 @@ pub(super) async fn start(
         match apply::create(&connection.client, manifest, change::writer(super::NO_DRY_RUN)).await {
             Ok(_) => {}
             // Another session has created the shared gateway in the meantime.
-            Err(cluster::Error::AlreadyExists { .. }) if wish.is_kept => {}
+            Err(cluster::Error::AlreadyExists { .. }) if wish.is_retained => {}
             Err(error) => return Err(refused(error, cluster)),
         }
     }
     let gateway = Gateway {
         client: client(connection, manifest)?,
-        is_own: !is_there && !wish.is_kept,
+        is_own: !is_there && !wish.is_retained,
         pod: pod.clone(),
     };
     let ready = wait(connection, &gateway, cluster, timeout, |phase| {
@@ -228,7 +228,7 @@ async fn wait(
     gateway: &Gateway,
     cluster: &Deployment,
     timeout: Duration,
-    tell: impl Fn(&str),
+    emit: impl Fn(&str),
 ) -> anyhow::Result<()> {
     let mut watch = Box::pin(read::watch_value(&connection.client, &gateway.pod));
     let until = Instant::now() + timeout;
@@ -252,7 +252,7 @@ async fn wait(
             Ok(None) => continue,
             Err(error) if error.is_transient() => {
                 last = error.to_string();
-                tell(&last);
+                emit(&last);
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -260,7 +260,7 @@ async fn wait(
         match judge(&pod) {
             Sight::Ready => return Ok(()),
             Sight::Waiting(phase) => {
-                tell(&phase);
+                emit(&phase);
                 last = phase;
             }
             Sight::Failed(why) => {

@@ -24,7 +24,7 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Maximum number of statements in the history.
 const HISTORY_MAX: usize = 1000;
 /// Maximum size of a statement in the history, in bytes.
-const KEPT_BYTES_MAX: usize = 16 * 1024;
+const STORED_BYTES_MAX: usize = 16 * 1024;
 const PROMPT: &str = "sql> ";
 /// Prompt of the further lines of a statement.
 const PROMPT_MORE: &str = "  -> ";
@@ -178,7 +178,7 @@ fn editor(file: Option<&Path>, printer: &Printer) -> anyhow::Result<Lines> {
 
 /// Adds the input to the history of this session and to the file, unless it has a secret or is too long.
 fn remember(lines: &mut Lines, typed: &str, file: Option<&Path>) {
-    if typed.len() > KEPT_BYTES_MAX || has_secret(typed) {
+    if typed.len() > STORED_BYTES_MAX || has_secret(typed) {
         return;
     }
     if !matches!(lines.add_history_entry(typed), Ok(true)) {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_kept() {
+    fn secrets_are_not_stored() {
         for statement in [
             "CREATE TABLE t (x INT) WITH ('connector' = 'jdbc', 'password' = 'hunter2');",
             "SET 's3.secret-key' = 'hunter2';",
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_for_its_owner_only() {
+    fn what_is_stored_is_for_its_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state/kubectl-flink/sql-history");
         let (printer, _) = Printer::in_memory();

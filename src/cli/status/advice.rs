@@ -21,10 +21,10 @@ const EVENTS_SHOWN: usize = 4;
 /// Maximum number of characters of a message; exceptions can be pages long.
 const MESSAGE_LENGTH_MAX: usize = 200;
 
-type Told = cluster::Result<Vec<Event>>;
+type Listed = cluster::Result<Vec<Event>>;
 
 /// Shows the last events, or the reason why they cannot be read.
-pub(super) fn events_node(events: &Told, is_advised: bool, now: Timestamp) -> Option<Node> {
+pub(super) fn events_node(events: &Listed, is_advised: bool, now: Timestamp) -> Option<Node> {
     let events = match events {
         Ok(events) => events,
         Err(error) => {
@@ -61,7 +61,7 @@ fn event_node(event: &Event, now: Timestamp) -> Node {
 /// autoscaler.
 pub(super) fn node(
     deployment: &Deployment,
-    events: &Told,
+    events: &Listed,
     advised_until: Option<Timestamp>,
     vertices: &[Vertex],
     now: Timestamp,

@@ -154,7 +154,7 @@ fn broken_deployment_shows_pod_and_cause() {
 }
 
 #[test]
-fn a_spec_that_is_being_tried_is_told() {
+fn a_spec_that_is_being_tried_is_reported() {
     let mut deployment = deployment();
     deployment.0["status"]["observedGeneration"] = json!(1);
     let line = |info: &str| {
@@ -296,7 +296,7 @@ fn table_is_kubectls_with_more_columns() {
 }
 
 #[test]
-fn the_task_managers_of_a_job_that_ended_are_no_trouble() {
+fn the_task_managers_of_a_job_that_ended_are_no_problem() {
     let mut facts = facts();
     facts.deployment.0["status"]["jobStatus"]["state"] = "FINISHED".into();
     if let Some(flink) = &mut facts.flink {
@@ -315,7 +315,7 @@ fn the_task_managers_of_a_job_that_ended_are_no_trouble() {
 }
 
 #[test]
-fn last_events_are_told_the_latest_first_and_without_secrets() {
+fn last_events_are_listed_the_latest_first_and_without_secrets() {
     let events = vec![
         event("Normal", "Submit", "Starting deployment", 90),
         event("Warning", "Error", "cannot read: password=hunter2\nat org.apache.flink", 5),
@@ -401,7 +401,7 @@ fn advice_is_shown_where_the_autoscaler_is_not_let() {
 }
 
 #[test]
-fn jobs_of_a_session_cluster_are_told_with_their_tasks_and_those_of_nobody_too() {
+fn jobs_of_a_session_cluster_are_listed_with_their_tasks_and_those_of_nobody_too() {
     let running = json!({"observedGeneration": 1, "lifecycleState": "STABLE", "jobStatus": {"state": "RUNNING", "jobId": "5a3e"}});
     let stopped = json!({"observedGeneration": 1, "lifecycleState": "SUSPENDED",
         "jobStatus": {"state": "FINISHED", "upgradeSavepointPath": "s3://b/sp-1"}});

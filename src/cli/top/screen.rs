@@ -46,10 +46,10 @@ impl Screen {
     /// Switches the terminal to the alternate screen.
     pub(super) fn open() -> io::Result<Self> {
         HOOK.call_once(|| {
-            let told = std::panic::take_hook();
+            let described = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
                 restore();
-                told(panic);
+                described(panic);
             }));
         });
         IS_OPEN.store(true, Ordering::SeqCst);
@@ -161,7 +161,7 @@ mod tests {
 
     /// The process ends without dropping anything, so the panic hook has to restore the terminal.
     #[test]
-    fn a_panic_gives_the_terminal_back_before_it_is_told() {
+    fn a_panic_gives_the_terminal_back_before_it_is_reported() {
         if std::env::var_os(CHILD).is_some() {
             crate::cli::abort_on_panic();
             let _screen = Screen::open().unwrap();
@@ -171,7 +171,7 @@ mod tests {
         let (person, program) = terminal();
         let before = tcgetattr(&program).unwrap();
         assert!(before.local_modes.contains(LocalModes::ECHO | LocalModes::ICANON));
-        let name = "cli::top::screen::tests::a_panic_gives_the_terminal_back_before_it_is_told";
+        let name = "cli::top::screen::tests::a_panic_gives_the_terminal_back_before_it_is_reported";
         let hand = || Stdio::from(program.try_clone().unwrap());
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--nocapture"])

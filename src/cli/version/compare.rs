@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_of_another_version_does_not_fit_and_one_of_java_is_told() {
+    fn an_operator_of_another_version_does_not_fit_and_one_of_java_is_reported() {
         let result = |installed: Installed| {
             results(&Facts { operators: Ok(vec![installed]), ..fitting() })[2]
         };

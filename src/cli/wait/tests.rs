@@ -139,7 +139,7 @@ fn a_session_job_that_waits_for_its_cluster_was_taken_up() {
 }
 
 #[test]
-fn who_leaves_is_told_what_goes_on() {
+fn who_leaves_is_shown_what_goes_on() {
     let goal = Goal::Reconciled { written: Box::new(written()) };
     let failure = interrupted("x", &goal, Some(&written()));
     assert_eq!(failure.kind(), crate::cli::failure::Kind::Interrupted);

@@ -329,12 +329,12 @@ fn refused_pods(facts: &Facts) -> Option<Found> {
 
 /// Finds a problem that prevents a pod from running, or ended it.
 fn bad_pods(facts: &Facts) -> Option<Found> {
-    let bad = |look: fn(&Pod, &Facts) -> Option<Found>| {
+    let bad = |inspect: fn(&Pod, &Facts) -> Option<Found>| {
         facts
             .pods
             .iter()
             .filter(|pod| pod.metadata.deletion_timestamp.is_none())
-            .find_map(|pod| look(pod, facts).map(|found| found.in_pod(name(pod))))
+            .find_map(|pod| inspect(pod, facts).map(|found| found.in_pod(name(pod))))
     };
     bad(container).or_else(|| bad(unschedulable))
 }

@@ -200,7 +200,7 @@ async fn what_the_java_operator_takes_is_taken() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver"]
-async fn unknown_fields_are_kept_in_pod_templates_only() {
+async fn unknown_fields_are_stored_in_pod_templates_only() {
     let server = Server::with_namespace("unknown").await;
     let template = json!({
         "apiVersion": "v1", "kind": "Pod",

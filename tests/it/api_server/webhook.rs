@@ -77,8 +77,8 @@ async fn the_api_server_refuses_what_the_webhook_refuses_and_stores_what_it_chan
     let secret = SecretName { namespace: namespace.clone(), name: "webhook".to_owned() };
     let source = Source::Own { secret, configuration: Some(name) };
     let (mut keeper, tls) = Keeper::new(client.clone(), source, vec![host]);
-    keeper.look(Timestamp::now()).await.unwrap();
-    keeper.look(Timestamp::now()).await.unwrap();
+    keeper.inspect(Timestamp::now()).await.unwrap();
+    keeper.inspect(Timestamp::now()).await.unwrap();
     let operator = Arc::new(Live::new(OperatorConfig::default()));
     let rules = ReviewRules::new(Jurisdiction::default(), vec![], vec![]);
     let webhook = Webhook::new(client.clone(), operator, rules);

@@ -14,7 +14,7 @@ use crate::cli::commands::run;
 use crate::support::fake_cluster::FakeCluster;
 
 const GONE: &str = "00000000000000000000000000000001";
-const KEPT: &str = "00000000000000000000000000000002";
+const STORED: &str = "00000000000000000000000000000002";
 const FORMER: &str = "00000000000000000000000000000003";
 const OLD_RUN: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 const THIS_RUN: &str = "6ba7b811-9dad-11d1-80b4-00c04fd430c8";
@@ -94,7 +94,7 @@ async fn folders_in_s3_are_listed_page_by_page_and_removed() {
 
 #[tokio::test]
 #[ignore = "needs the stores of tests/artifacts.sh"]
-async fn what_cannot_be_seen_is_told_from_what_fails() {
+async fn what_cannot_be_seen_is_distinguished_from_what_fails() {
     drop(rustls::crypto::ring::default_provider().install_default());
     for hidden in ["file:/data/sp", "/data/sp", "oss://bucket/sp", "abfss://no-account/sp"] {
         let opened = open(hidden).map(drop);
@@ -168,7 +168,7 @@ pub(super) async fn keep_folders(uri: &str, options: &[(&str, &str)], count: usi
     assert_eq!(storage.files("savepoint-a").await.unwrap(), []);
 }
 
-/// `orders` runs job [`KEPT`], whose checkpoint uses files of job [`FORMER`].
+/// `orders` runs job [`STORED`], whose checkpoint uses files of job [`FORMER`].
 fn orders(root: &str) -> Value {
     let mut configuration: serde_json::Map<String, Value> =
         s3_options().into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
@@ -186,7 +186,7 @@ fn orders(root: &str) -> Value {
         "spec": {"flinkVersion": "v1_20", "flinkConfiguration": configuration, "job": {"jarURI": "local:///job.jar"}},
         "status": {
             "jobStatus": {
-                "state": "RUNNING", "jobId": KEPT,
+                "state": "RUNNING", "jobId": STORED,
                 "upgradeSavepointPath": format!("s3://jars/{root}/sp/savepoint-000002-b"),
             },
             "reconciliationStatus": {"state": "DEPLOYED", "lastReconciledSpec": "{\"spec\":{}}"},
@@ -206,7 +206,7 @@ async fn fill(bucket: &AmazonS3, root: &str) {
         ("sp/savepoint-000004-d/state".to_owned(), b"1".to_vec()),
         (format!("cp/{GONE}/chk-3/_metadata"), metadata("")),
         (format!("cp/{GONE}/shared/1"), b"1".to_vec()),
-        (format!("cp/{KEPT}/chk-7/_metadata"), metadata(&needs)),
+        (format!("cp/{STORED}/chk-7/_metadata"), metadata(&needs)),
         (format!("cp/{FORMER}/shared/1"), b"1".to_vec()),
         ("ha/orders/completedCheckpoint1".to_owned(), b"savepoint-000005-e".to_vec()),
         ("sp/savepoint-000005-e/_metadata".to_owned(), metadata("")),
@@ -214,7 +214,7 @@ async fn fill(bucket: &AmazonS3, root: &str) {
         ("ha/gone/blob/job_1/blob_p-1".to_owned(), b"jar".to_vec()),
         ("ha/others/notes.txt".to_owned(), b"mine".to_vec()),
         (format!("ha/job-result-store/orders/{OLD_RUN}/{GONE}.json"), b"{}".to_vec()),
-        (format!("ha/job-result-store/orders/{THIS_RUN}/{KEPT}.json"), b"{}".to_vec()),
+        (format!("ha/job-result-store/orders/{THIS_RUN}/{STORED}.json"), b"{}".to_vec()),
     ] {
         put(bucket, &format!("{root}/{path}"), bytes).await;
     }
@@ -283,7 +283,7 @@ async fn gc_shows_and_removes_what_nothing_names() {
     assert!(shown["notLookedInto"].to_string().contains("file:/ha"), "{shown:#}");
 
     // What a checkpoint of a newer Flink refers to is not known, so everything that it may refer to is kept.
-    let newer = format!("gc/cp/{KEPT}/chk-8/_metadata");
+    let newer = format!("gc/cp/{STORED}/chk-8/_metadata");
     put(&bucket, &newer, [&MAGIC[..7], &[99]].concat()).await;
     let shown = found(&cluster, &format!("{all} --dry-run")).await;
     assert!(!removable(&shown).iter().any(|path| path.contains("/sp/")), "{shown:#}");
@@ -304,8 +304,8 @@ async fn gc_shows_and_removes_what_nothing_names() {
         "ha/orders/completedCheckpoint1",
         "ha/others/notes.txt",
         &format!("cp/{FORMER}/shared/1"),
-        &format!("cp/{KEPT}/chk-7/_metadata"),
-        &format!("ha/job-result-store/orders/{THIS_RUN}/{KEPT}.json"),
+        &format!("cp/{STORED}/chk-7/_metadata"),
+        &format!("ha/job-result-store/orders/{THIS_RUN}/{STORED}.json"),
     ] {
         assert!(is_there(&bucket, &format!("gc/{kept}")).await, "{kept}");
     }

@@ -72,7 +72,7 @@ fn config_map(data: &BTreeMap<String, String>, owner: &str) -> Value {
 }
 
 #[tokio::test]
-async fn status_tells_what_is_in_force_and_how_much_is_known() {
+async fn status_shows_what_is_in_force_and_how_much_is_known() {
     let cluster = FakeCluster::new();
     cluster.insert(orders());
     cluster.insert(config_map(&stored(), "u1"));
@@ -120,7 +120,7 @@ async fn status_tells_what_is_in_force_and_how_much_is_known() {
 }
 
 #[tokio::test]
-async fn status_tells_what_the_last_decision_costs() {
+async fn status_shows_what_the_last_decision_costs() {
     let cluster = FakeCluster::new();
     cluster.insert(orders());
     let pod = |cpu_millis, gib: u64| Pod { cpu_millis, memory: MemorySize(gib << 30) };
@@ -215,7 +215,7 @@ async fn a_session_cluster_has_no_job_to_scale() {
 }
 
 #[tokio::test]
-async fn history_tells_what_was_scaled_and_by_which_rates() {
+async fn history_shows_what_was_scaled_and_by_which_rates() {
     let cluster = FakeCluster::new();
     cluster.insert(orders());
     let ran = run(&cluster, None, "autoscaler history orders").await.succeeded();
@@ -235,7 +235,7 @@ async fn history_tells_what_was_scaled_and_by_which_rates() {
 
 /// Flink's answer has the format of 2.3.
 #[tokio::test]
-async fn history_tells_what_flink_itself_rescaled() {
+async fn history_shows_what_flink_itself_rescaled() {
     let (flink, cluster) = measured().await;
     flink.with("default/orders", |cluster| cluster.is_2_3 = true);
     let address = || Some(flink.address().to_owned());
@@ -326,7 +326,7 @@ pub(super) fn remembered() -> Value {
 }
 
 #[tokio::test]
-async fn explain_tells_of_every_vertex_the_rates_and_the_rule_that_decided() {
+async fn explain_shows_for_every_vertex_the_rates_and_the_rule_that_decided() {
     let (flink, cluster) = measured().await;
     let address = Some(flink.address().to_owned());
     let ran = run(&cluster, address.clone(), "autoscaler explain orders -o json").await.succeeded();

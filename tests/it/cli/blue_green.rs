@@ -107,7 +107,7 @@ async fn both_colours_are_shown_and_neither_is_changed_by_itself() {
 }
 
 #[tokio::test]
-async fn a_list_has_the_kind_beside_its_colours() {
+async fn a_list_has_the_kind_alongside_its_colours() {
     let cluster = rested();
     let names = run(&cluster, None, "list -o name").await.succeeded().output;
     assert!(names.contains("flinkbluegreendeployment.flink.apache.org/shop\n"), "{names}");
@@ -118,7 +118,7 @@ async fn a_list_has_the_kind_beside_its_colours() {
 }
 
 #[tokio::test]
-async fn a_plan_is_told_up_to_the_end_of_the_former_colour() {
+async fn a_plan_is_reported_up_to_the_end_of_the_former_colour() {
     let cluster = rested();
     let ran = run(&cluster, None, "plan bluegreen/shop --set job.parallelism=8").await;
     assert_eq!(ran.failure.as_ref().map(|(kind, _)| *kind), Some(Kind::Differs), "{}", ran.error);

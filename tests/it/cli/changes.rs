@@ -241,7 +241,7 @@ async fn options_and_arguments_are_set() {
 }
 
 #[tokio::test]
-async fn a_vertex_is_looked_up_before_it_is_scaled() {
+async fn a_vertex_is_found_before_it_is_scaled() {
     let cluster = cluster();
     let (flink, address) = flink().await;
     drop(flink);

@@ -210,7 +210,7 @@ async fn missing_deployment_is_named_with_those_that_are_there() {
 }
 
 #[tokio::test]
-async fn missing_kind_is_told_from_an_empty_namespace() {
+async fn missing_kind_is_distinguished_from_an_empty_namespace() {
     let cluster = FakeCluster::new();
     let ran = run(&cluster, None, "status").await.succeeded();
     assert_eq!(
@@ -328,7 +328,7 @@ async fn deploy_creates_then_changes_only_what_flags_say() {
 }
 
 #[tokio::test]
-async fn foreign_fields_are_taken_only_when_told() {
+async fn foreign_fields_are_taken_only_when_asked() {
     let cluster = cluster();
     let deployments: Api<FlinkDeployment> = Api::namespaced(cluster.client(), "default");
     let theirs = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",

@@ -116,7 +116,7 @@ async fn status(request: RequestBuilder) -> u16 {
 }
 
 /// Reads events until all these texts have come.
-async fn told(mut events: Response, wanted: &[&str]) -> String {
+async fn described(mut events: Response, wanted: &[&str]) -> String {
     let mut text = String::new();
     let end = tokio::time::Instant::now() + PATIENCE;
     while !wanted.iter().all(|it| text.contains(it)) {
@@ -173,23 +173,23 @@ async fn who_has_the_token_is_let_in_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn changes_are_told_as_they_come() {
+async fn changes_are_reported_as_they_come() {
     let shown = Shown::new(stage()).await;
     let cookie = shown.cookie().await;
     let follow = async |query: &str| {
         let path = format!("/fleet/events?{query}");
         shown.get(&path).header(COOKIE, &cookie).send().await.unwrap()
     };
-    told(follow("q=bills").await, &["bills", "DEPLOYED", "1–1 of 1"]).await;
+    described(follow("q=bills").await, &["bills", "DEPLOYED", "1–1 of 1"]).await;
     let events = follow("state=FAILED").await;
     let failed = json!({"lifecycleState": "FAILED", "error": "no room"});
     shown.cluster.set_status("flinkdeployments", "default", "bills", &failed);
-    told(events, &["deployment/default/bills", "no room"]).await;
+    described(events, &["deployment/default/bills", "no room"]).await;
     let page = shown.get("/?q=no+room").header(COOKIE, &cookie).send().await.unwrap();
     let page = page.text().await.unwrap();
     assert!(page.contains("deployment/default/bills") && !page.contains("default/wordcount"));
     for other in ["sessionjob/default/clicks", "bluegreen/default/shop"] {
-        told(follow("").await, &[other]).await;
+        described(follow("").await, &[other]).await;
     }
 }
 
@@ -203,14 +203,14 @@ async fn jobs_are_measured_where_it_is_asked_for() {
         let path = format!("/fleet/events?q=job-01{query}");
         shown.get(&path).header(COOKIE, &cookie).send().await.unwrap()
     };
-    let without = told(follow("").await, &["job-01"]).await;
+    let without = described(follow("").await, &["job-01"]).await;
     assert!(!without.contains("Checkpoint</th>"), "{without}");
-    let measured = told(follow("&figures=on").await, &["Checkpoint", " ms</td>"]).await;
+    let measured = described(follow("&figures=on").await, &["Checkpoint", " ms</td>"]).await;
     assert!(measured.contains("data-title=\\\"Lag\\\""), "{measured}");
 }
 
 #[tokio::test]
-async fn a_lost_api_server_is_told_and_got_over() {
+async fn a_lost_api_server_is_reported_and_got_over() {
     let cluster = stage();
     cluster.fail(Method::GET, "watch=", Fault::Status(503), usize::MAX);
     let shown = Shown::new(cluster).await;
@@ -225,7 +225,7 @@ async fn a_lost_api_server_is_told_and_got_over() {
     while !notes().await.contains("Showing data from ") {
         assert!(started.elapsed() < PATIENCE, "{}", notes().await);
     }
-    told(
+    described(
         shown.get("/fleet/events").header(COOKIE, &cookie).send().await.unwrap(),
         &["default/wordcount", "retrying the API server: "],
     )
@@ -265,11 +265,11 @@ async fn kinds_that_are_not_there_are_named_and_the_others_shown() {
     let events = shown.get("/fleet/events").header(COOKIE, shown.cookie().await);
     let wanted =
         ["FlinkSessionJobs are not shown: ", "bluegreen/default/shop", "default/wordcount"];
-    told(events.send().await.unwrap(), &wanted).await;
+    described(events.send().await.unwrap(), &wanted).await;
 }
 
 #[tokio::test]
-async fn who_may_not_list_deployments_is_told_before_anything_is_opened() {
+async fn who_may_not_list_deployments_is_refused_before_anything_is_opened() {
     let cluster = stage();
     let message = "flinkdeployments.flink.apache.org is forbidden: User \"jane\" cannot list resource \
                    \"flinkdeployments\" in API group \"flink.apache.org\" at the cluster scope";
@@ -340,7 +340,7 @@ fn fleet() -> FakeCluster {
             "status": {"lifecycleState": state, "jobStatus": {"state": "RUNNING"}, "error": error},
         }));
     }
-    tell_of(&cluster, "job-01");
+    report_of(&cluster, "job-01");
     autoscaler::remember(&cluster, "job-01");
     cluster
 }
@@ -389,7 +389,7 @@ async fn job_manager() -> FakeFlink {
 }
 
 /// Adds what belongs to one of them, and what has happened to it.
-fn tell_of(cluster: &FakeCluster, name: &str) {
+fn report_of(cluster: &FakeCluster, name: &str) {
     let at = |minutes| jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
     let job = json!({"state": "RUNNING", "jobId": JOB_ID});
     let status =

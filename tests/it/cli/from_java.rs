@@ -49,7 +49,7 @@ fn operator(release: &str) -> Value {
 const CHART: &str = "flink-kubernetes-operator";
 
 #[tokio::test]
-async fn the_values_of_the_newest_revision_are_printed_and_what_differs_is_told() {
+async fn the_values_of_the_newest_revision_are_printed_and_what_differs_is_reported() {
     let cluster = FakeCluster::new();
     cluster.insert(operator("flink"));
     cluster.insert(revision("flink", 9, CHART, &json!({"replicas": 3})));
@@ -103,7 +103,7 @@ async fn the_limits_that_the_fleets_ingresses_need_are_printed() {
 }
 
 #[tokio::test]
-async fn a_keytab_that_the_new_operator_would_not_have_is_told_before_the_move() {
+async fn a_keytab_that_the_new_operator_would_not_have_is_reported_before_the_move() {
     let cluster = FakeCluster::new();
     cluster.insert(operator("flink"));
     cluster.insert(json!({

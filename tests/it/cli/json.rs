@@ -128,8 +128,8 @@ async fn every_form_that_is_offered_is_printed() {
             let ran = run(&cluster, Some(address.clone()), &with_form(&line, &form)).await;
             let kind = ran.failure.as_ref().map(|(kind, _)| *kind);
             assert_ne!(kind, Some(Kind::Usage), "{command} -o {form}: {:?}", ran.failure);
-            let is_told = !ran.output.is_empty() || !ran.error.is_empty();
-            assert!(is_told || form == "name", "{command} -o {form} printed nothing");
+            let is_reported = !ran.output.is_empty() || !ran.error.is_empty();
+            assert!(is_reported || form == "name", "{command} -o {form} printed nothing");
             count += 1;
         }
     }

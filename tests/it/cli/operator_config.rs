@@ -54,7 +54,7 @@ fn of<'v>(told: &'v Value, option: &str) -> (&'v str, &'v str) {
     (found["value"].as_str().unwrap_or("-"), found["from"].as_str().unwrap())
 }
 
-async fn told(cluster: &FakeCluster, line: &str) -> Value {
+async fn described(cluster: &FakeCluster, line: &str) -> Value {
     let ran = run(cluster, None, &format!("operator config -o json {line}")).await.succeeded();
     assert!(!ran.output.contains("hunter2"), "{}", ran.output);
     serde_json::from_str(&ran.output).unwrap()
@@ -63,7 +63,7 @@ async fn told(cluster: &FakeCluster, line: &str) -> Value {
 #[tokio::test]
 async fn an_installation_is_read_from_the_cluster() {
     let cluster = installation();
-    let told = told(&cluster, "").await;
+    let told = described(&cluster, "").await;
     let file = "configmap/flink-operator-config, config.yaml";
     assert_eq!(of(&told, "kubernetes.operator.reconcile.interval"), ("15 s", file));
     assert_eq!(
@@ -83,17 +83,17 @@ async fn an_installation_is_read_from_the_cluster() {
 #[tokio::test]
 async fn what_applies_to_a_resource_has_its_version_and_namespace() {
     let cluster = installation();
-    let deployment = told(&cluster, "orders -n shop").await;
+    let deployment = described(&cluster, "orders -n shop").await;
     assert_eq!(of(&deployment, "env.log.max"), ("9", "orders"));
     assert_eq!(of(&deployment, "state.backend.type"), ("rocksdb", "defaults of namespace shop"));
     assert_eq!(of(&deployment, "kubernetes.operator.job.restart.failed"), ("true", "orders"));
-    let job = told(&cluster, "sessionjob/returns -n shop").await;
+    let job = described(&cluster, "sessionjob/returns -n shop").await;
     assert_eq!(of(&job, "env.log.max"), ("11", "sessionjob/returns"));
     assert_eq!(of(&job, "kubernetes.operator.job.restart.failed"), ("true", "orders"));
 }
 
 #[tokio::test]
-async fn without_an_installation_the_way_to_one_is_told() {
+async fn without_an_installation_the_way_to_one_is_shown() {
     let cluster = FakeCluster::new();
     let ran = run(&cluster, None, "operator config --operator-namespace ops").await;
     let failure = ran.failure.expect("it fails");

@@ -50,7 +50,7 @@ fn differs(ran: &Ran) {
 }
 
 #[tokio::test]
-async fn an_upgrade_is_told_step_by_step() {
+async fn an_upgrade_is_reported_step_by_step() {
     let cluster = reconciled();
     let (_flink, address) = flink().await;
     let ran = run(&cluster, Some(address), "plan wordcount --set image=flink:1.20-java17").await;
@@ -191,7 +191,7 @@ async fn nothing_to_do_is_no_difference() {
 
 /// The operator merges the decision into the spec before it compares.
 #[tokio::test]
-async fn what_the_autoscaler_decided_is_not_told_as_lost() {
+async fn what_the_autoscaler_decided_is_not_reported_as_lost() {
     const OVERRIDES: &str = "pipeline.jobvertex-parallelism-overrides";
     let vertex = "20ba6b65f97481d5570070de90e4e791";
     let cluster = reconciled();
@@ -273,7 +273,7 @@ async fn a_new_resource_is_created_from_nothing() {
 }
 
 #[tokio::test]
-async fn everything_wrong_with_an_edit_is_told_at_once() {
+async fn everything_wrong_with_an_edit_is_reported_at_once() {
     let cluster = reconciled();
     let line = "plan wordcount --set job.parallelism=0 --set imagePullPolicy=Maybe";
     let ran = run(&cluster, None, line).await;

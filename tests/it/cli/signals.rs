@@ -139,7 +139,7 @@ async fn a_gateway_that_still_starts_goes_too() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_kept_stays_without_the_session() {
+async fn a_gateway_that_is_retained_stays_without_the_session() {
     let world = World::new(String::new()).await;
     let _kubelet = Kubelet::start(&world.cluster, READY);
     let mut child = world.start(&["sql", "lab", "-e", "SELECT endless", "--keep-gateway"]);
@@ -179,7 +179,7 @@ async fn at_the_prompt(world: &World) -> (tokio::fs::File, Child) {
 }
 
 #[tokio::test]
-async fn who_is_told_to_leave_while_a_typed_statement_runs_leaves() {
+async fn who_is_asked_to_leave_while_a_typed_statement_runs_leaves() {
     let world = World::new(String::new()).await;
     let _kubelet = Kubelet::start(&world.cluster, READY);
     let (mut person, mut child) = at_the_prompt(&world).await;

@@ -204,7 +204,7 @@ async fn only_session_clusters_that_are_ready_take_statements() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_kept_serves_later_sessions() {
+async fn a_gateway_that_is_retained_serves_later_sessions() {
     let (cluster, gateway) = (stage(), FakeSqlGateway::start().await);
     let line = ["-e", "SELECT 1", "--keep-gateway", "--gateway-lifetime", "1h"];
     let ran = sql(&cluster, &gateway, &line).await.succeeded();
@@ -290,7 +290,7 @@ async fn lost_answers_are_asked_for_again_and_no_row_is_lost_or_doubled() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_lost_is_told() {
+async fn a_session_that_is_lost_is_reported() {
     let (cluster, gateway) = (stage(), FakeSqlGateway::start().await);
     let ran = sql(&cluster, &gateway, &["-e", "SELECT lose"]).await;
     ran.failed(Kind::Failed, "the session is lost");
@@ -298,7 +298,7 @@ async fn a_session_that_is_lost_is_told() {
 }
 
 #[tokio::test]
-async fn sessions_are_kept_by_heartbeats_and_known_when_lost() {
+async fn sessions_stay_open_by_heartbeats_and_are_known_when_lost() {
     let gateway = FakeSqlGateway::start().await;
     let client =
         Client::at(&format!("http://{}", gateway.address()), Deadlines::default()).unwrap();

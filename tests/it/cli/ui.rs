@@ -193,7 +193,7 @@ async fn a_jar_is_passed_on_while_it_is_sent() {
 }
 
 #[tokio::test]
-async fn it_is_open_until_ctrl_c_and_tells_once_why_flink_does_not_answer() {
+async fn it_is_open_until_ctrl_c_and_says_once_why_flink_does_not_answer() {
     let (_flink, address) = flink().await;
     let (world, child, address) = open(address).await;
     world.cluster.insert(pod("False"));

@@ -107,7 +107,7 @@ async fn a_wave_is_listed_with_how_far_each_upgrade_is() {
 }
 
 #[tokio::test]
-async fn the_operator_of_each_namespace_is_told_to_go_on() {
+async fn the_operator_of_each_namespace_is_asked_to_go_on() {
     let cluster = fleet();
     run(&cluster, None, "operator continue --dry-run=client").await.succeeded();
     assert!(cluster.writes().is_empty());

@@ -21,7 +21,7 @@ const HIGH: u32 = 12;
 const NEEDED: u64 = (HIGH * KEYS * WORK_MICROS).div_ceil(1_000_000) as u64;
 /// Time in which nothing may change any more.
 const STEADY: Duration = Duration::from_mins(10);
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const POLL_EVERY: Duration = Duration::from_secs(5);
 
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
@@ -43,7 +43,7 @@ mod long {
         let mut cluster = Cluster::new("autoscaler");
         cluster.start_at(LOW, &job(&cluster));
         let begin = Instant::now();
-        let tell = |what: &str, cluster: &Cluster| {
+        let emit = |what: &str, cluster: &Cluster| {
             println!(
                 "== {:>5.0} s {what}: parallelism {:?}, {:.0} records wait",
                 begin.elapsed().as_secs_f64(),
@@ -52,33 +52,33 @@ mod long {
             );
         };
         thread::sleep(Duration::from_mins(2));
-        tell("low load", &cluster);
+        emit("low load", &cluster);
         assert_eq!(cluster.parallelisms(), [1, 1], "nothing to do");
 
         set_load(&cluster, HIGH);
         cluster.until("scaled up", |cluster| cluster.parallelisms().iter().any(|at| *at > 1));
-        tell("scaled up", &cluster);
+        emit("scaled up", &cluster);
         cluster.until("caught up", |cluster| cluster.waiting() < 2.0 * f64::from(HIGH * KEYS));
-        tell("caught up", &cluster);
+        emit("caught up", &cluster);
         // What was needed to catch up may be removed once.
         let calm = Instant::now();
         let mut changes: Vec<(Duration, Vec<u64>)> = vec![];
         while calm.elapsed() < STEADY {
             let now = cluster.parallelisms();
             if !now.is_empty() && changes.last().is_none_or(|(_, last)| *last != now) {
-                tell("steady load", &cluster);
+                emit("steady load", &cluster);
                 changes.push((calm.elapsed(), now));
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
-        tell("steady load", &cluster);
+        emit("steady load", &cluster);
         assert!(changes.len() <= 2, "it oscillates: {changes:?}");
         let at = changes.last().unwrap().1.iter().max().copied().unwrap();
         assert!(at >= NEEDED, "{at} subtasks do not manage what {NEEDED} have to");
 
         set_load(&cluster, LOW);
         cluster.until("scaled down", |cluster| cluster.parallelisms() == [1, 1]);
-        tell("scaled down", &cluster);
+        emit("scaled down", &cluster);
         let history = cluster.flink(&["autoscaler", "history", JOB]);
         assert!(history.contains(": 1.00"), "with the rule and its number: {history}");
         // Flink has no numbers of subtasks that have just started.
@@ -142,7 +142,7 @@ impl Cluster {
         let begin = Instant::now();
         while !is_so(self) {
             assert!(begin.elapsed() < PATIENCE, "not {what}: {:?}", self.parallelisms());
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
     }
 
@@ -173,7 +173,7 @@ impl Cluster {
 
     /// Returns the number of records that are due and not emitted; infinity while it is unknown.
     fn waiting(&self) -> f64 {
-        let told = || {
+        let described = || {
             let job = self.running_job()?;
             let (id, source) = (job["jid"].as_str()?, job["vertices"][0]["id"].as_str()?);
             let path = format!("/jobs/{id}/vertices/{source}/subtasks/metrics");
@@ -183,6 +183,6 @@ impl Cluster {
             let sum = self.rest(&format!("{path}?get={name}&agg=sum"))?;
             sum[0]["sum"].as_f64()
         };
-        told().unwrap_or(f64::INFINITY)
+        described().unwrap_or(f64::INFINITY)
     }
 }

@@ -27,7 +27,7 @@ const DELAY: &str = "kubernetes.operator.bluegreen.deployment-deletion.delay";
 const SLOT_TIMEOUT: &str = "slot.request.timeout";
 /// Output folder of a colour that starts from nothing: in that of the others all its records would be doubled.
 const FROM_NOTHING: &str = "from-nothing";
-const LOOK_EVERY: Duration = Duration::from_millis(300);
+const POLL_EVERY: Duration = Duration::from_millis(300);
 
 /// Every record is written at least once, each with the right state; twice only between a savepoint and the end of the
 /// job that kept running beside the colour that started from it.
@@ -181,7 +181,7 @@ fn give_up_what_fails(cluster: &Cluster) -> Overlap {
     );
     cluster.watch_until("ready", |seen| {
         let conditions = seen["status"]["conditions"].as_array();
-        let blue = cluster.look_at(CHILD, &Blue.child_of(NAME));
+        let blue = cluster.inspect(CHILD, &Blue.child_of(NAME));
         conditions.into_iter().flatten().any(|condition| condition["reason"] == "Proving")
             && blue["status"]["jobStatus"]["state"] == "RUNNING"
     });
@@ -281,7 +281,7 @@ impl Cluster {
             }
             longest = longest.max(since.elapsed());
             self.assert_not_led_to_what_goes();
-            let seen = self.look_at(KIND, NAME);
+            let seen = self.inspect(KIND, NAME);
             if is_so(&seen) {
                 let took = begun.elapsed().as_secs_f64();
                 let longest = longest.as_secs_f64();
@@ -291,7 +291,7 @@ impl Cluster {
                 return seen;
             }
             assert!(begun.elapsed() < PATIENCE, "not {what}: {seen:#}");
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
     }
 
@@ -313,7 +313,7 @@ impl Cluster {
             let status = &seen["status"];
             status["blueGreenState"] == active
                 && status["jobStatus"]["state"] == "RUNNING"
-                && self.look_at(CHILD, &other).is_null()
+                && self.inspect(CHILD, &other).is_null()
                 && self.leads_to(NAME, &child)
         });
         let ingress = self.ingress(NAME).unwrap();
@@ -335,13 +335,13 @@ impl Cluster {
     #[track_caller]
     fn wait_until_given_up(&self, target: Colour, why: &str) {
         let (child, serving) = (target.child_of(NAME), target.other().child_of(NAME));
-        let before = self.look_at(CHILD, &serving);
+        let before = self.inspect(CHILD, &serving);
         let active: &str = target.other().active().into();
         let seen = self.watch_until("given up", |seen| {
             let status = &seen["status"];
             status["blueGreenState"] == active
                 && status["jobStatus"]["state"] == "FAILING"
-                && self.look_at(CHILD, &child).is_null()
+                && self.inspect(CHILD, &child).is_null()
         });
         let error = seen["status"]["error"].as_str().unwrap();
         assert!(
@@ -373,7 +373,7 @@ impl Cluster {
     fn assert_not_led_to_what_goes(&self) {
         for child in Colour::ALL.map(|colour| colour.child_of(NAME)) {
             // The child is read before the Ingress.
-            let is_going = self.look_at(CHILD, &child)["metadata"]["deletionTimestamp"].is_string();
+            let is_going = self.inspect(CHILD, &child)["metadata"]["deletionTimestamp"].is_string();
             assert!(!is_going || !self.leads_to(NAME, &child), "led to `{child}`, which goes");
         }
     }

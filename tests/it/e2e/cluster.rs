@@ -30,7 +30,7 @@ use crate::support::api_client;
 use crate::support::program::{other, program};
 use testing::share;
 
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 /// Number of lines of each log that a failing test prints.
 const TAIL: usize = 60;
 

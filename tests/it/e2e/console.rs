@@ -60,7 +60,7 @@ fn a_person_upgrades_and_goes_back_in_the_console() {
         browser.resize(WIDTH, HEIGHT, "light").await;
         browser.open(&console.address).await;
         upgrade(&browser).await;
-        look_around(&browser).await;
+        browse(&browser).await;
         go_back(&browser).await;
         browser.leave().await;
     });
@@ -71,7 +71,7 @@ fn a_person_upgrades_and_goes_back_in_the_console() {
     cluster.wait_for(async {
         let browser = Browser::start().await;
         browser.open(&viewer.address).await;
-        look(&browser, &viewer, &cluster.namespace).await;
+        inspect(&browser, &viewer, &cluster.namespace).await;
         browser.leave().await;
     });
     drop((console, viewer));
@@ -80,94 +80,94 @@ fn a_person_upgrades_and_goes_back_in_the_console() {
 
 /// From the fleet to a plan, and from there until the job is stable.
 async fn upgrade(browser: &Browser) {
-    browser.tells("STABLE").await;
+    browser.shows_text("STABLE").await;
     browser.choose(JOB).await;
     let is_well = "return Boolean(document.querySelector('#why .s.good'))";
     browser.shows(is_well, &json!(true)).await;
-    browser.tells("TaskManager").await;
+    browser.shows_text("TaskManager").await;
     browser.picture("console-deployment").await;
     browser.choose("Scale").await;
     let field = "const it = document.getElementById('parallelism'); it.value = '2'; return it.name";
     assert_eq!(browser.ask(field).await, json!("parallelism"));
     browser.choose("Preview").await;
     for told in ["What the operator would do", "job.parallelism", "savepoint", "--parallelism=2"] {
-        browser.tells(told).await;
+        browser.shows_text(told).await;
     }
     browser.picture("console-plan").await;
     browser.choose("Scale").await;
-    browser.tells("scaled").await;
+    browser.shows_text("scaled").await;
     let state = "return document.querySelector('#run .s').textContent";
     // The upgrade may be over before it is seen.
-    let is_told = "const text = document.body.innerText; return text.includes('UPGRADING') || \
+    let is_reported = "const text = document.body.innerText; return text.includes('UPGRADING') || \
                    document.querySelector('#run .s').textContent === 'Done'";
-    browser.shows(is_told, &json!(true)).await;
+    browser.shows(is_reported, &json!(true)).await;
     browser.picture("console-run").await;
     browser.shows(state, &json!("Done")).await;
-    browser.tells("STABLE").await;
+    browser.shows_text("STABLE").await;
     browser.choose(&format!("Back to {JOB}")).await;
     let state = "return document.querySelector('#head .s').textContent";
     browser.shows(state, &json!("STABLE")).await;
 }
 
 /// Visits the pages with what the JobManager, the pods and the operator report.
-async fn look_around(browser: &Browser) {
+async fn browse(browser: &Browser) {
     browser.choose("Job").await;
     for told in ["Source: counter", "files: Writer"] {
-        browser.tells(told).await;
+        browser.shows_text(told).await;
     }
     // A task counts as busy until its first figures arrive.
     let is_measured = "const text = document.body.innerText; return text.includes('busy ') && !text.includes('busy 100%')";
     browser.shows(is_measured, &json!(true)).await;
     browser.picture("console-job").await;
     browser.choose("Configuration").await;
-    browser.tells("execution.checkpointing.interval").await;
+    browser.shows_text("execution.checkpointing.interval").await;
     browser.picture("console-config").await;
     browser.choose("Autoscaler").await;
-    browser.tells("job.autoscaler.enabled").await;
+    browser.shows_text("job.autoscaler.enabled").await;
     browser.choose("Logs").await;
-    browser.tells("INFO").await;
-    browser.tells("taskmanager-1-1").await;
+    browser.shows_text("INFO").await;
+    browser.shows_text("taskmanager-1-1").await;
     browser.picture("console-logs").await;
     let address = "return document.querySelector('a[target=_blank]').href";
     let address = browser.ask(address).await;
     browser.open(address.as_str().unwrap()).await;
     // The last one is an edge of its graph.
     for told in ["Running Jobs", JOB, "Source: counter", "HASH"] {
-        browser.tells(told).await;
+        browser.shows_text(told).await;
     }
     browser.picture("console-flink-ui").await;
     browser.driver.back().await.unwrap();
-    browser.tells("INFO").await;
+    browser.shows_text("INFO").await;
     browser.choose("Overview").await;
 }
 
 /// Rolls back to the revision that the upgrade has left on the timeline.
 async fn go_back(browser: &Browser) {
-    browser.tells("Revision 1").await;
+    browser.shows_text("Revision 1").await;
     browser.ask("document.getElementById('life').scrollIntoView()").await;
     browser.picture("console-timeline").await;
     browser.choose("Roll back to this").await;
     for told in ["What the operator would do", "job.parallelism", "--to-revision=1"] {
-        browser.tells(told).await;
+        browser.shows_text(told).await;
     }
     browser.choose("Roll back").await;
-    browser.tells("rolled back to revision 1").await;
+    browser.shows_text("rolled back to revision 1").await;
     let state = "return document.querySelector('#run .s').textContent";
     browser.shows(state, &json!("Done")).await;
 }
 
 /// A person with read-only rights is offered nothing, and is refused a direct request.
-async fn look(browser: &Browser, console: &Console, namespace: &str) {
-    browser.tells("STABLE").await;
+async fn inspect(browser: &Browser, console: &Console, namespace: &str) {
+    browser.shows_text("STABLE").await;
     let links = "return document.querySelectorAll('.acts a').length";
     assert_eq!(browser.ask(links).await, json!(0));
     browser.choose(JOB).await;
-    browser.tells("Timeline").await;
+    browser.shows_text("Timeline").await;
     let actions = "return document.querySelectorAll('.actions a, #life a.next').length";
     assert_eq!(browser.ask(actions).await, json!(0));
     let path = format!("/in/{namespace}/deployment/{JOB}/do/suspend");
     browser.open(&console.at(&path)).await;
-    browser.tells("Permission denied").await;
+    browser.shows_text("Permission denied").await;
 }
 
 /// A user who may see everything that the console shows, and change nothing.

@@ -14,7 +14,7 @@ use crate::faults::proxy::{Asked, Fault, Moment, Proxy};
 use crate::support::patience::PATIENCE;
 use testing::share::third;
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// An interrupted upgrade.
 #[derive(Clone, Copy)]
@@ -99,7 +99,7 @@ fn until_started_again(operator: &Operator, starts: usize, cut: &Cut) {
             begin.elapsed() < PATIENCE,
             "no {method} of {path_part} in a {upgrade_mode} upgrade"
         );
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_EVERY);
         operator.tend();
     }
     println!("-- killed the operator {moment:?} {method} {path_part}, {upgrade_mode}");

@@ -430,12 +430,12 @@ impl Cluster {
     }
 
     /// Deploys examples at the same time, waits until they run, checks them with `look` and deletes them.
-    fn run_all(&mut self, files: &[&str], look: impl Fn(&mut Self)) {
+    fn run_all(&mut self, files: &[&str], inspect: impl Fn(&mut Self)) {
         let manifests: Vec<Value> = files.iter().flat_map(|file| self.example(file)).collect();
-        self.run(&manifests, look);
+        self.run(&manifests, inspect);
     }
 
-    fn run(&mut self, manifests: &[Value], look: impl Fn(&mut Self)) {
+    fn run(&mut self, manifests: &[Value], inspect: impl Fn(&mut Self)) {
         for manifest in manifests {
             self.deploy(manifest);
         }
@@ -444,7 +444,7 @@ impl Cluster {
         for name in &names {
             self.wait_until_runs(DEPLOYMENT, name);
         }
-        look(self);
+        inspect(self);
         for name in &names {
             self.flink(&["delete", name, "--no-savepoint", "--yes"]);
         }

@@ -24,7 +24,7 @@ const JARS: [&str; 3] = ["hadoop-client-api-", "hadoop-client-runtime-", "common
 
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
-fn state_in_hdfs_with_kerberos_is_kept_and_read() {
+fn state_in_hdfs_with_kerberos_is_stored_and_read() {
     let mut cluster = Cluster::new("hdfs");
     let kdc = Kdc::start(&cluster, &[PRINCIPAL, SERVICE]);
     let hdfs = Hdfs::start(&cluster, &kdc);

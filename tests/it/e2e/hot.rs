@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::cluster::silence::Silence;
 use super::cluster::{Cluster, JOB};
 
-const STANDING_BY: &str = "app.kubernetes.io/name=flink-preflight";
+const STANDBY_PREFIX: &str = "app.kubernetes.io/name=flink-preflight";
 
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
@@ -50,7 +50,7 @@ fn pods_that_stand_by_take_over() {
     cluster.wait_until("refused", |job| job["status"]["error"].is_string());
     assert_eq!(cluster.job_manager_incarnation(), runs);
     cluster.deploy(&good);
-    cluster.wait_until("tidy", |_| cluster.pods(STANDING_BY).is_empty());
+    cluster.wait_until("tidy", |_| cluster.pods(STANDBY_PREFIX).is_empty());
     assert_eq!(cluster.job_manager_incarnation(), runs);
 
     // A pod that took over is replaced like any other.
@@ -73,7 +73,7 @@ fn pods_that_stand_by_take_over() {
     assert!(cluster.pods(&format!("app={JOB}")).is_empty(), "no pod is left");
     cluster.resume();
     cluster.delete_and_count();
-    assert!(cluster.pods(STANDING_BY).is_empty());
+    assert!(cluster.pods(STANDBY_PREFIX).is_empty());
 }
 
 /// Minutes of upgrades; `tests/cluster.sh all` or their name runs them.
@@ -162,7 +162,7 @@ fn assert_taken_over(cluster: &Cluster, task_managers: usize) {
     let others = cluster.task_managers();
     assert_eq!(others.len(), task_managers);
     assert!(others.iter().all(stood_by));
-    assert!(cluster.pods(STANDING_BY).is_empty(), "none stands by any more");
+    assert!(cluster.pods(STANDBY_PREFIX).is_empty(), "none stands by any more");
     let status = &cluster.observed()["status"];
     let last = &status["jobStatus"]["checkpointInfo"]["lastCheckpoint"];
     assert_eq!(last["triggerType"], "UPGRADE", "{status:#}");

@@ -64,7 +64,7 @@ fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
 
     // The keytab must not appear anywhere for users who may not read Secrets.
     let keytab = fs::read(kdc.file("orders.keytab")).unwrap();
-    assert!(tells(cluster.read("v1", "Secret", &secret).to_string().as_bytes(), &keytab));
+    assert!(shows_text(cluster.read("v1", "Secret", &secret).to_string().as_bytes(), &keytab));
     let mut changed = job.clone();
     changed["spec"]["job"]["parallelism"] = json!(2);
     let manifest = cluster.write(&changed).display().to_string();
@@ -73,15 +73,15 @@ fn all_pods_log_in_by_keytabs_of_the_operator_and_of_users() {
         let args = [command, "-f", &manifest, "--operator-config", &config];
         let shown = said(&cluster.try_flink(&args));
         assert!(shown.contains(what), "{shown}");
-        assert!(!tells(shown.as_bytes(), &keytab), "`{command}` tells the keytab: {shown}");
+        assert!(!shows_text(shown.as_bytes(), &keytab), "`{command}` tells the keytab: {shown}");
     }
     let report = cluster.data().join("report.zip");
     cluster.flink(&["report", JOB, "--file", report.to_str().unwrap()]);
     for (name, text) in unpacked(&report) {
-        assert!(!tells(&text, &keytab), "{name} of the report tells the keytab");
+        assert!(!shows_text(&text, &keytab), "{name} of the report tells the keytab");
     }
-    assert!(!tells(&fs::read(cluster.operator_log()).unwrap(), &keytab));
-    assert!(!tells(cluster.observed().to_string().as_bytes(), &keytab));
+    assert!(!shows_text(&fs::read(cluster.operator_log()).unwrap(), &keytab));
+    assert!(!shows_text(cluster.observed().to_string().as_bytes(), &keytab));
 
     // Objects of the user. Those of the previous JobManager are deleted with it.
     cluster.create(&kdc.secret(&cluster, "billing-keytab", "billing.keytab"));
@@ -254,7 +254,7 @@ pub(crate) fn address_for_pods(cluster: &Cluster) -> IpAddr {
 }
 
 /// Whether the text contains a part of the keytab, raw or encoded as in a Secret.
-fn tells(text: &[u8], keytab: &[u8]) -> bool {
+fn shows_text(text: &[u8], keytab: &[u8]) -> bool {
     let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
     let encoded = STANDARD.encode(keytab);
     encoded.as_bytes().chunks_exact(24).chain(keytab.chunks_exact(12)).any(has)

@@ -74,7 +74,7 @@ fn snapshots_are_taken_and_let_go() {
     cluster.delete_and_count();
     cluster.ask_for_snapshot("stray");
     thread::sleep(Duration::from_secs(3));
-    let stray = cluster.look_at(KIND, "stray");
+    let stray = cluster.inspect(KIND, "stray");
     assert!(stray["status"]["triggerId"].is_null(), "nothing to ask for: {stray:#}");
     cluster.delete(KIND, "stray");
     cluster.wait_until_one(KIND, "stray", "deleted", Value::is_null);
@@ -126,7 +126,7 @@ impl Cluster {
             let names = self.names("PERIODIC");
             assert!(names.len() <= 4, "`{schedule}`: {names:?} at a time");
             for name in names {
-                let path = self.look_at(KIND, &name)["status"]["path"].as_str().map(str::to_owned);
+                let path = self.inspect(KIND, &name)["status"]["path"].as_str().map(str::to_owned);
                 paths.extend(path.filter(|path| !paths.contains(path)));
                 if !seen.contains(&name) {
                     seen.push(name);

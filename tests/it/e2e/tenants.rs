@@ -96,7 +96,7 @@ mod long {
         let after: Vec<_> = victim.job_managers().into_iter().map(|pod| pod.metadata.uid).collect();
         assert_eq!(after, incarnation);
         let status = |resource: &Value| resource["status"]["jobStatus"]["jobId"].clone();
-        let now = victim.look_at("FlinkSessionJob", "orders");
+        let now = victim.inspect("FlinkSessionJob", "orders");
         assert_eq!(status(&now), status(&orders));
         assert_eq!(victim.answer_of(LAB, "/jobs/overview")["jobs"].as_array().unwrap().len(), 1);
 
@@ -273,7 +273,7 @@ mod long {
                 if log.lines().any(asked) {
                     println!(
                         "-- hostile: {}",
-                        self.look_at("FlinkDeployment", "hostile")["status"]["error"]
+                        self.inspect("FlinkDeployment", "hostile")["status"]["error"]
                     );
                     return;
                 }

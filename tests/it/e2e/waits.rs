@@ -66,7 +66,7 @@ impl Drop for Broken<'_> {
 
 #[test]
 #[ignore = "needs a sandbox with real Flink"]
-fn a_pod_that_does_not_end_and_a_webhook_that_fails_are_told() {
+fn a_pod_that_does_not_end_and_a_webhook_that_fails_are_reported() {
     let mut cluster = Cluster::new("waits");
     let mut job = cluster.job();
     job["spec"]["job"]["upgradeMode"] = json!("last-state");
@@ -99,10 +99,10 @@ fn a_pod_that_does_not_end_and_a_webhook_that_fails_are_told() {
         cluster.job_managers().iter().any(|pod| pod.metadata.uid.as_ref() != Some(&before))
             && !cluster.task_managers().is_empty()
     });
-    let told = |job: &Value| {
+    let described = |job: &Value| {
         error(job).contains("Service `") && error(job).contains("failed calling webhook")
     };
-    cluster.wait_until("told of the Service", told);
+    cluster.wait_until("told of the Service", described);
     drop(broken);
     let stable = cluster.wait_until_stable();
     assert_eq!(stable["status"]["error"], Value::Null);
@@ -112,7 +112,7 @@ fn a_pod_that_does_not_end_and_a_webhook_that_fails_are_told() {
     cluster.suspend();
     let broken = cluster.break_services();
     cluster.edit(json!({"spec": {"job": {"state": "running"}}}));
-    cluster.wait_until("started without its Service", told);
+    cluster.wait_until("started without its Service", described);
     cluster.edit(json!({"spec": {"job": {"state": "suspended"}}}));
     cluster
         .wait_until("suspended without it", |job| job["status"]["lifecycleState"] == "SUSPENDED");

@@ -190,7 +190,7 @@ impl World for Model {
     }
 }
 
-pub(super) async fn metadata_is_kept_as_by_flink() {
+pub(super) async fn metadata_is_stored_as_by_flink() {
     let ground = Ground::shared().await;
     let answers =
         async |is_flink_2| run(&Model::session(&ground, is_flink_2).await, METADATA).await;
@@ -200,7 +200,7 @@ pub(super) async fn metadata_is_kept_as_by_flink() {
         .assert_eq(&differences(METADATA_OF_1_20, &of_2_3));
 }
 
-pub(super) async fn metadata_of_applications_is_kept_as_by_flink() {
+pub(super) async fn metadata_of_applications_is_stored_as_by_flink() {
     let ground = Ground::shared().await;
     let answers = async |is_flink_2| {
         run(&Model::lay_out(&ground, APPLICATION, is_flink_2).await, APPLICATIONS).await

@@ -15,7 +15,7 @@ use crate::support::fake_flink::Cluster;
 use crate::support::patience::PATIENCE;
 
 /// Polling interval while waiting for the garbage collector.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
+pub(super) const POLL_EVERY: Duration = Duration::from_millis(200);
 
 const KINDS: [&str; 10] = [
     "FlinkBlueGreenDeployment",
@@ -155,7 +155,7 @@ async fn until_collected(stage: &Stage) {
         if !all.iter().any(is_orphan) {
             return;
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_EVERY).await;
     }
 }
 
@@ -170,7 +170,7 @@ fn check_jars(stage: &Stage, clusters: &[&str]) {
     let is_unheard = |one: &&Recorded| one.fault.is_some() && one.asked.path.contains("/jars/");
     let unheard = stage.proxy.recorded().iter().filter(is_unheard).count();
     let excused = stage.operator.starts() - 1 + unheard;
-    assert!(left <= excused, "{}", stage.told(&format!("{left} uploaded jars are left")));
+    assert!(left <= excused, "{}", stage.described(&format!("{left} uploaded jars are left")));
 }
 
 /// Returns paths and their names, the longest path first because one may be a prefix of another.

@@ -12,8 +12,8 @@ use kube::Client;
 use kube::config::Kubeconfig;
 use tokio::sync::{OnceCell, Semaphore};
 
+use super::disturbance::Base;
 use super::operator::Operator;
-use super::trouble::Base;
 use super::world::World;
 use crate::support::api_client;
 use crate::support::patience::PATIENCE;

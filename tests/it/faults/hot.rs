@@ -9,12 +9,12 @@ use http::Method;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
+use super::disturbance::{Disturbance, same_end};
 use super::ground::Ground;
 use super::points::REFUSED;
 use super::proxy::{Asked, Fault};
 use super::scenarios::{JOB, hot, run, until_checkpointed};
 use super::stage::{DEPLOYMENT, Stage, is_stable, is_suspended};
-use super::trouble::{Trouble, same_end};
 use testing::share::third;
 
 /// Longer than a JobManager waits for a lock that is not renewed.
@@ -67,7 +67,7 @@ async fn one_waits_for_pods_that_end_slowly(ground: &Arc<Ground>) {
     ground.world.end_slowly(&stage.namespace, SLOW);
     scale(&stage, 2).await;
     until_scaled(&stage, 2).await;
-    assert_eq!(starts(&stage), (2, false), "{}", stage.told("it led too early"));
+    assert_eq!(starts(&stage), (2, false), "{}", stage.described("it led too early"));
     stage.check_laws();
 }
 
@@ -81,7 +81,7 @@ async fn that_of_a_discarded_spec_never_leads(ground: &Arc<Ground>) {
     let (count, has_overlapped) = starts(&stage);
     // Nobody renews the lock once the standby pods are gone. The old JobManager may take it back until it ends.
     let is_it = (2..=3).contains(&count) && !has_overlapped;
-    assert!(is_it, "{}", stage.told("what was discarded has run"));
+    assert!(is_it, "{}", stage.described("what was discarded has run"));
     stage.check_laws();
 }
 
@@ -122,7 +122,7 @@ async fn none_runs_on_without_a_deployment(ground: &Arc<Ground>) {
         if ends == "suspended" {
             stage.edit(DEPLOYMENT, JOB, json!({"job": {"state": "suspended"}})).await;
             stage.until(DEPLOYMENT, JOB, "SUSPENDED", is_suspended).await;
-            assert_eq!(pods().await, [""; 0], "{}", stage.told("pods run on"));
+            assert_eq!(pods().await, [""; 0], "{}", stage.described("pods run on"));
             assert_eq!(ground.world.job_managers(&stage.namespace), 0);
             is_rejecting.store(false, Ordering::Relaxed);
             stage.edit(DEPLOYMENT, JOB, json!({"job": {"state": "running"}})).await;
@@ -130,7 +130,7 @@ async fn none_runs_on_without_a_deployment(ground: &Arc<Ground>) {
         } else {
             stage.delete(DEPLOYMENT, JOB).await;
             stage.until_gone(DEPLOYMENT, JOB).await;
-            assert_eq!(pods().await, [""; 0], "{}", stage.told("pods run on"));
+            assert_eq!(pods().await, [""; 0], "{}", stage.described("pods run on"));
         }
     }
     stage.check_laws();
@@ -141,7 +141,8 @@ pub(super) async fn a_paused_operator_loses_nothing() {
     let ground = Ground::shared().await;
     same_end(&ground, "hot_upgrade", |base| {
         let paused = base.points.iter().enumerate().map(|(index, point)| {
-            let trouble = Trouble::at(format!("paused-{}", index + 1), point, Fault::Pause(PAUSE));
+            let trouble =
+                Disturbance::at(format!("paused-{}", index + 1), point, Fault::Pause(PAUSE));
             // Before the old JobManager is stopped, it may take the lock back and start its job once more.
             let trouble = trouble.starting_again();
             if base.sure.contains(point) { trouble } else { trouble.perhaps() }

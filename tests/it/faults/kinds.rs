@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use http::Method;
 
+use super::disturbance::{Disturbance, same_end};
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment, Side};
 use super::scenarios::{self, Scenario};
-use super::trouble::{Trouble, same_end};
 use super::weather;
 
 /// A delay shorter than any timeout.
@@ -125,23 +125,23 @@ fn other_lives() -> impl Iterator<Item = &'static Scenario> {
 
 pub(super) async fn each_kind_of_fault_changes_nothing_in_the_end() {
     let ground = Ground::shared().await;
-    let trouble = |&(name, is_it, fault, times): &Kind| {
-        let trouble = Trouble::first(name, times, is_it, fault);
+    let disturbance = |&(name, is_it, fault, times): &Kind| {
+        let disturbance = Disturbance::first(name, times, is_it, fault);
         // Every one of them, not only the first.
-        trouble.if_shown(move |recorded| {
+        disturbance.if_shown(move |recorded| {
             recorded.iter().filter(|one| one.fault == Some(fault)).count() == times
         })
     };
     let of_deployments = same_end(&ground, DEPLOYMENT_LIFE, |_| {
-        OF_KUBERNETES.iter().chain(&OF_FLINK).map(trouble).collect()
+        OF_KUBERNETES.iter().chain(&OF_FLINK).map(disturbance).collect()
     });
     let of_session_jobs = same_end(&ground, SESSION_JOB_LIFE, |_| {
-        OF_KUBERNETES.iter().chain(&OF_FLINK).chain(&OF_SUBMISSIONS).map(trouble).collect()
+        OF_KUBERNETES.iter().chain(&OF_FLINK).chain(&OF_SUBMISSIONS).map(disturbance).collect()
     });
     // Other scenarios do not make that many requests of each kind.
     let of_others = other_lives().map(|scenario| {
         same_end(&ground, scenario.name, |_| {
-            OF_KUBERNETES.iter().map(|kind| trouble(kind).perhaps()).collect()
+            OF_KUBERNETES.iter().map(|kind| disturbance(kind).perhaps()).collect()
         })
     });
     tokio::join!(of_deployments, of_session_jobs, join_all(of_others));

@@ -20,8 +20,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn told(&self, what: &str) -> String {
-        self.replicas.told(what)
+    fn described(&self, what: &str) -> String {
+        self.replicas.described(what)
     }
 
     async fn holder(&self) -> String {
@@ -31,8 +31,8 @@ impl Scene {
     /// Waits for another holder; returns it and how long that took.
     async fn until_held_by_another(&self, former: &str) -> (String, Duration) {
         let is_new = |holder: &String| !holder.is_empty() && holder != former;
-        let look = async || Some(self.holder().await).filter(is_new);
-        self.replicas.until("nobody takes the lease", look).await
+        let inspect = async || Some(self.holder().await).filter(is_new);
+        self.replicas.until("nobody takes the lease", inspect).await
     }
 
     async fn until_left(&self, replica: &Replica) -> i32 {
@@ -65,7 +65,7 @@ pub(super) async fn one_leads() {
     // Either of the two may have been first.
     let [one, two] = &scene.replicas.all[..] else { panic!("two were started") };
     let (starter, other) = if one.writes().is_empty() { (two, one) } else { (one, two) };
-    assert!(other.writes().is_empty(), "{}", scene.told("both write"));
+    assert!(other.writes().is_empty(), "{}", scene.described("both write"));
     let second = it_is_handed_over(&scene, starter, &first).await;
     let third = a_crash_is_taken_over(&scene, other, &second).await;
     who_is_cut_off_writes_nothing(&scene, (starter, other), &third).await;
@@ -77,8 +77,12 @@ async fn it_is_handed_over(scene: &Scene, leader: &Replica, holder: &str) -> Str
     leader.operator.ask_to_leave();
     let (next, took) = scene.until_held_by_another(holder).await;
     println!("handed over after {took:?}");
-    assert_eq!(scene.until_left(leader).await, 0, "{}", scene.told("left with an error"));
-    assert!(leader.gave_back("/leases/", asked), "{}", scene.told("it left, and kept its lease"));
+    assert_eq!(scene.until_left(leader).await, 0, "{}", scene.described("left with an error"));
+    assert!(
+        leader.gave_back("/leases/", asked),
+        "{}",
+        scene.described("it left, and kept its lease")
+    );
     scene.edit_until_stable().await;
     leader.operator.start_again();
     next
@@ -109,18 +113,22 @@ async fn who_is_cut_off_writes_nothing(
     let mut next = holder.to_owned();
     // Keep giving it something to do.
     while next == holder || next.is_empty() {
-        assert!(started.elapsed() < PATIENCE, "{}", scene.told("nobody takes over"));
+        assert!(started.elapsed() < PATIENCE, "{}", scene.described("nobody takes over"));
         scene.edit().await;
         sleep(Duration::from_millis(150)).await;
         next = scene.holder().await;
     }
     println!("taken over after {:?}", started.elapsed());
-    assert_eq!(scene.until_left(leader).await, 1, "{}", scene.told("left as if nothing were"));
+    assert_eq!(scene.until_left(leader).await, 1, "{}", scene.described("left as if nothing were"));
     scene.edit_until_stable().await;
     let last = leader.writes().last().map(|one| one.at);
     let first = other.writes().first().map(|one| one.at);
-    assert!(last.is_some_and(|last| last > started), "{}", scene.told("it had nothing to write"));
-    assert!(last < first, "{}", scene.told("the deposed one wrote"));
+    assert!(
+        last.is_some_and(|last| last > started),
+        "{}",
+        scene.described("it had nothing to write")
+    );
+    assert!(last < first, "{}", scene.described("the deposed one wrote"));
     let said = leader.operator.said();
     assert!(said.contains(": it could not be renewed"), "{said}");
 }

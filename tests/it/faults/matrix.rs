@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use strum::VariantArray;
 
+use super::disturbance::{Base, Disturbance, base, survive};
 use super::ground::Ground;
 use super::points::{self, Point, What};
 use super::scenarios::{self, Scenario};
 use super::stage;
-use super::trouble::{Base, Trouble, base, survive};
 use testing::share::share;
 
 /// What a run writes depends on timing: of the points that all undisturbed runs passed, at most one in this many may be
@@ -39,7 +39,7 @@ struct Struck {
     what: What,
     point: Point,
     is_sure: bool,
-    case: tokio::task::JoinHandle<super::trouble::Case>,
+    case: tokio::task::JoinHandle<super::disturbance::Case>,
 }
 
 pub(super) async fn every_point_leads_to_the_same_end() {
@@ -114,7 +114,7 @@ fn strike(ground: &Arc<Ground>, scenario: &'static Scenario, base: Arc<Base>) ->
     let all = all.filter(|(_, what, point)| *what != What::Refused || point.is_of_kubernetes());
     let case = |(index, what, point): (usize, What, &Point)| {
         let is_sure = sure.contains(point);
-        let mut trouble = Trouble::of(what, index + 1, point);
+        let mut trouble = Disturbance::of(what, index + 1, point);
         if !is_sure {
             trouble = trouble.perhaps();
         }

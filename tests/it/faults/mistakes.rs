@@ -1,10 +1,10 @@
 //! Faults of Flink itself: another JobManager leads, the list of jobs is wrong, a savepoint fails. The end must be that
 //! of an undisturbed run.
 
+use super::disturbance::{Disturbance, Place, same_end};
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Side};
 use super::stage::Script;
-use super::trouble::{Place, Trouble, same_end};
 use crate::support::fake_flink::Cluster;
 
 /// Number of requests to Flink that fail while a new leader is elected.
@@ -64,10 +64,10 @@ const CLUSTER_ENDS: After = ("end", |asked| {
 });
 
 /// Lets another JobManager take over right before each of the `later` requests to Flink; 0 is the request itself.
-fn leaders((name, is_it): After, later: &[usize]) -> Vec<Trouble> {
+fn leaders((name, is_it): After, later: &[usize]) -> Vec<Disturbance> {
     let one = |later: &usize| {
         let later = *later;
-        Trouble::scripted(format!("leader-{name}-{later}"), move |place| {
+        Disturbance::scripted(format!("leader-{name}-{later}"), move |place| {
             change_leader(place, is_it, later)
         })
         .if_any(|fault| fault == Fault::Elsewhere)
@@ -99,7 +99,7 @@ fn change_leader(place: Place, is_it: fn(&Asked) -> bool, later: usize) -> Scrip
 /// Adapts the comparison to what the operator did not observe. If the trigger that stopped a job is unknown, the job
 /// continues from the newest state it reports, and no resource shows that this is a savepoint. If the end of a
 /// cancelled job was not observed, no revision records the state that it left.
-fn unheard(trouble: Trouble, after: &str) -> Trouble {
+fn unheard(trouble: Disturbance, after: &str) -> Disturbance {
     match after {
         _ if after == STOP.0 => trouble.without("FlinkStateSnapshot"),
         _ if after == CANCEL.0 => trouble.without("ControllerRevision"),
@@ -117,7 +117,7 @@ fn lose_memory(cluster: &mut Cluster) {
 }
 
 /// After each of these requests the list is that of another cluster, or an outdated one.
-fn lists(times: usize, after: &[After]) -> Vec<Trouble> {
+fn lists(times: usize, after: &[After]) -> Vec<Disturbance> {
     let wrong = [("foreign", Fault::ForeignJobs), ("old", Fault::OldJobs)];
     let both = after.iter().flat_map(|after| wrong.map(|wrong| (*after, wrong)));
     let one = |((name, is_it), (kind, fault)): (After, (&str, Fault))| {
@@ -131,14 +131,14 @@ fn lists(times: usize, after: &[After]) -> Vec<Trouble> {
             });
             script
         };
-        unheard(Trouble::scripted(format!("{kind}-{name}"), script), name)
+        unheard(Disturbance::scripted(format!("{kind}-{name}"), script), name)
     };
     both.map(one).collect()
 }
 
 /// Savepoints that fail: the job continues, and the operator asks again.
-fn savepoints() -> Vec<Trouble> {
-    let fails = Trouble::scripted("savepoint-fails", |place| {
+fn savepoints() -> Vec<Disturbance> {
+    let fails = Disturbance::scripted("savepoint-fails", |place| {
         let mut stops = 0;
         Box::new(move |asked| {
             if !asked.is("POST", "/stop") {

@@ -7,12 +7,12 @@ use futures::future::join_all;
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::disturbance::{Disturbance, first, same_end};
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment};
 use super::roles;
 use super::scenarios::{CLUSTER, JOB, job_in_session, session_cluster};
 use super::stage::{SESSION_JOB, Script, Stage, is_stable};
-use super::trouble::{Trouble, first, same_end};
 use crate::support::patience::PATIENCE;
 use testing::share::third;
 
@@ -27,7 +27,7 @@ pub(super) async fn no_write_has_to_be_heard_of() {
         same_end(&ground, scenario, |base| {
             let numbered = base.points.iter().enumerate();
             let silent = numbered.map(|(index, point)| {
-                let trouble = Trouble::at(format!("silent-{}", index + 1), point, SILENCE);
+                let trouble = Disturbance::at(format!("silent-{}", index + 1), point, SILENCE);
                 if base.sure.contains(point) { trouble } else { trouble.perhaps() }
             });
             third(silent)
@@ -47,7 +47,7 @@ pub(super) async fn no_write_has_to_be_heard_of() {
                 let part = *part;
                 let is_it = move |asked: &Asked| asked.write.is_some() && asked.path.contains(part);
                 let word = part.trim_start_matches('/').trim_start_matches("mode=");
-                Trouble::first(format!("silent-{word}"), 1, is_it, SILENCE)
+                Disturbance::first(format!("silent-{word}"), 1, is_it, SILENCE)
             };
             asked.iter().map(silent).collect()
         })
@@ -91,8 +91,8 @@ pub(super) async fn rights_may_go_and_come_back() {
     tokio::join!(join_all(lives), of_snapshots, of_roles);
 }
 
-fn without(resource: &'static str) -> Trouble {
-    Trouble::scripted(format!("without-{}", resource.replace('/', "")), move |_| away(resource))
+fn without(resource: &'static str) -> Disturbance {
+    Disturbance::scripted(format!("without-{}", resource.replace('/', "")), move |_| away(resource))
 }
 
 fn away(resource: &'static str) -> Script {
@@ -123,7 +123,7 @@ pub(super) async fn a_job_that_nobody_saw_may_be_lost() {
     let newest = || flink.with(&key, |cluster| cluster.newest_path());
     let start = Instant::now();
     while newest().is_none() {
-        assert!(start.elapsed() < PATIENCE, "{}", stage.told("no checkpoint"));
+        assert!(start.elapsed() < PATIENCE, "{}", stage.described("no checkpoint"));
         sleep(Duration::from_millis(200)).await;
         let now = flink.now();
         flink.with(&key, |cluster| cluster.step(now));
@@ -131,21 +131,26 @@ pub(super) async fn a_job_that_nobody_saw_may_be_lost() {
     // Kubernetes timestamps have whole seconds.
     sleep(Duration::from_secs(1)).await;
     ground.world.crash_job_manager("unseen", CLUSTER).await;
-    let newest = newest().unwrap_or_else(|| panic!("{}", stage.told("no checkpoint")));
-    assert_eq!(stage.operator.starts(), 1, "{}", stage.told("an operator was there"));
+    let newest = newest().unwrap_or_else(|| panic!("{}", stage.described("no checkpoint")));
+    assert_eq!(stage.operator.starts(), 1, "{}", stage.described("an operator was there"));
 
     stage
         .until(SESSION_JOB, JOB, "FAILED", |job| job["status"]["lifecycleState"] == "FAILED")
         .await;
     stage.until_at_rest().await;
     let starts = flink.with(&key, |cluster| cluster.starts.len());
-    assert_eq!(starts, 1, "{}", stage.told("it was submitted again"));
+    assert_eq!(starts, 1, "{}", stage.described("it was submitted again"));
 
     let answer = json!({"initialSavepointPath": newest, "savepointRedeployNonce": 7});
     stage.edit(SESSION_JOB, JOB, json!({ "job": answer })).await;
     stage.until(SESSION_JOB, JOB, "STABLE", is_stable).await;
     let restored = flink.with(&key, |cluster| cluster.starts.last().unwrap().restored.clone());
-    assert_eq!(restored.map(|(path, _)| path), Some(newest), "{}", stage.told("another state"));
+    assert_eq!(
+        restored.map(|(path, _)| path),
+        Some(newest),
+        "{}",
+        stage.described("another state")
+    );
     stage.until_at_rest().await;
     stage.check_laws();
 }

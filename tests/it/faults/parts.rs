@@ -98,7 +98,7 @@ pub(super) async fn may_restart(part: &str) {
             end = finish(stage).await;
         }
         let difference = similar::TextDiff::from_lines(&calm.end, &end).unified_diff().to_string();
-        assert!(end == calm.end, "{}", stage.told(&difference));
+        assert!(end == calm.end, "{}", stage.described(&difference));
         stage.operator.stop();
     }
 }

@@ -28,7 +28,7 @@ kubernetes.operator.leader-election.renew-deadline: 16 s
 kubernetes.operator.leader-election.retry-period: 1 s
 kubernetes.operator.health.probe.enabled: false
 ";
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
 /// One operator.
 pub(super) struct Replica {
@@ -102,7 +102,7 @@ impl Replicas {
     }
 
     /// Describes a failure, with everything that each of them wrote and logged.
-    pub(super) fn told(&self, what: &str) -> String {
+    pub(super) fn described(&self, what: &str) -> String {
         let of = |replica: &Replica| {
             let writes: Vec<String> = replica.writes().iter().map(line).collect();
             format!("--- {}\n{}\n{}", replica.name, writes.join("\n"), replica.operator.said())
@@ -117,22 +117,22 @@ impl Replicas {
         self.all.iter().map(|replica| replica.operator.ends()).sum()
     }
 
-    /// Waits until `look` returns something; returns it and how long that took.
+    /// Waits until `inspect` returns something; returns it and how long that took.
     pub(super) async fn until<T>(
         &self,
         what: &str,
-        mut look: impl AsyncFnMut() -> Option<T>,
+        mut inspect: impl AsyncFnMut() -> Option<T>,
     ) -> (T, Duration) {
         let start = Instant::now();
         loop {
-            if let Some(found) = look().await {
+            if let Some(found) = inspect().await {
                 return (found, start.elapsed());
             }
-            assert!(start.elapsed() < PATIENCE, "{}", self.told(what));
+            assert!(start.elapsed() < PATIENCE, "{}", self.described(what));
             if self.are_revived {
                 self.all.iter().for_each(|replica| replica.operator.revive());
             }
-            sleep(LOOK).await;
+            sleep(POLL).await;
         }
     }
 
@@ -170,11 +170,11 @@ impl Replicas {
     pub(super) async fn until_stable(&self) {
         for namespace in &self.namespaces {
             let what = format!("the job in {namespace} is not stable");
-            let look = async || {
+            let inspect = async || {
                 let found = self.deployments(namespace).get(JOB).await.unwrap();
                 is_stable(&serde_json::to_value(found).unwrap()).then_some(())
             };
-            self.until(&what, look).await;
+            self.until(&what, inspect).await;
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::support::program::other;
 const PARTS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 /// More writes than happen between the backup and the end of the control plane.
 const WRITES_MAX: usize = 5000;
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 
 /// Copies etcd's current data.
 fn back_up(ground: &Ground, to: &Path) {
@@ -72,7 +72,7 @@ async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     let start = Instant::now();
     while !is_so().await {
         assert!(start.elapsed() < PATIENCE, "not in time: {what}");
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_EVERY).await;
     }
 }
 
@@ -130,7 +130,7 @@ async fn overtake(stage: &Stage, was: u64) {
             }))
             .await;
     }
-    panic!("{}", stage.told("the store does not come further than it was"));
+    panic!("{}", stage.described("the store does not come further than it was"));
 }
 
 /// Returns a stage without faults.
@@ -142,8 +142,8 @@ async fn until_asked(flag: &AtomicBool, stage: &Stage) {
     let start = Instant::now();
     while !flag.load(Ordering::Relaxed) {
         let is_over = start.elapsed() > PATIENCE;
-        assert!(!is_over, "{}", stage.told("no JobManager was to be created"));
-        sleep(LOOK_EVERY).await;
+        assert!(!is_over, "{}", stage.described("no JobManager was to be created"));
+        sleep(POLL_EVERY).await;
     }
 }
 
@@ -181,7 +181,7 @@ fn live_job(stage: &Stage) -> String {
     let key = format!("{}/{CLUSTER}", stage.namespace);
     stage.ground.world.flink().with(&key, |cluster| {
         let live: Vec<_> = cluster.jobs.values().filter(|job| !job.is_terminal()).collect();
-        assert_eq!(live.len(), 1, "{}", stage.told("not one job"));
+        assert_eq!(live.len(), 1, "{}", stage.described("not one job"));
         live[0].id.clone()
     })
 }
@@ -189,11 +189,11 @@ fn live_job(stage: &Stage) -> String {
 /// The cluster of a session job kept running a job that is no longer recorded: no second job is started beside it, and
 /// the next one starts from the state that a person names.
 async fn a_session_job_is_not_started_twice(stage: &Stage, newest: &str) {
-    let is_told = |found: &Value| is_refused(found) && error_of(found).contains("still runs");
-    let found = stage.until(SESSION_JOB, JOB, "refused", is_told).await;
-    assert!(error_of(&found).contains(newest), "{}", stage.told(&error_of(&found)));
+    let is_reported = |found: &Value| is_refused(found) && error_of(found).contains("still runs");
+    let found = stage.until(SESSION_JOB, JOB, "refused", is_reported).await;
+    assert!(error_of(&found).contains(newest), "{}", stage.described(&error_of(&found)));
     stage.until_at_rest().await;
-    assert_eq!(live_job(stage), newest, "{}", stage.told("another job runs"));
+    assert_eq!(live_job(stage), newest, "{}", stage.described("another job runs"));
     // A person cancels it and names the state that it leaves.
     let key = format!("{}/{CLUSTER}", stage.namespace);
     let path = stage.ground.world.flink().with(&key, |cluster| {
@@ -206,7 +206,7 @@ async fn a_session_job_is_not_started_twice(stage: &Stage, newest: &str) {
     stage.until(SESSION_JOB, JOB, "STABLE", is_stable).await;
     let restored = stage.ground.world.flink().with(&key, |cluster| cluster.starts.last().cloned());
     let restored = restored.and_then(|start| start.restored).map(|(path, _)| path);
-    assert_eq!(restored, Some(path), "{}", stage.told("started from something else"));
+    assert_eq!(restored, Some(path), "{}", stage.described("started from something else"));
     assert_ne!(live_job(stage), newest);
     stage.until_at_rest().await;
     stage.check_laws();
@@ -266,10 +266,10 @@ pub(super) async fn the_store_may_go_back() {
     for stage in [&between, &first] {
         let found = stage.until(DEPLOYMENT, JOB, "refused", is_refused).await;
         let error = error_of(&found);
-        assert!(error.contains("savepointRedeployNonce"), "{}", stage.told(&error));
+        assert!(error.contains("savepointRedeployNonce"), "{}", stage.described(&error));
         stage.until_at_rest().await;
         let running = ground.world.job_managers(&stage.namespace);
-        assert_eq!(running, 0, "{}", stage.told("a JobManager was started"));
+        assert_eq!(running, 0, "{}", stage.described("a JobManager was started"));
         stage.check_laws();
     }
     a_session_job_is_not_started_twice(&in_session, &newest).await;
@@ -292,6 +292,6 @@ pub(super) async fn the_store_may_go_back() {
         stage.check_laws();
         let expected = usize::from(stage.namespace != first.namespace);
         let running = ground.world.job_managers(&stage.namespace);
-        assert_eq!(running, expected, "{}", stage.told("JobManagers"));
+        assert_eq!(running, expected, "{}", stage.described("JobManagers"));
     }
 }

@@ -233,7 +233,7 @@ async fn last_state_upgrade_of_flink_2(stage: &Stage) {
     let is_plan = |key: &String| key.starts_with("executionPlan-");
     let plans = maps.items.iter().filter_map(|map| map.data["data"].as_object());
     let plans = plans.flat_map(|data| data.keys()).filter(|key| is_plan(key)).count();
-    assert_eq!(plans, 1, "{}", stage.told("stored plans"));
+    assert_eq!(plans, 1, "{}", stage.described("stored plans"));
 }
 
 /// The running job changes its parallelism through the adaptive scheduler; if that is rejected, an upgrade does it.
@@ -260,7 +260,7 @@ async fn scaling_in_place(stage: &Stage) {
         (cluster.starts.len(), loads.filter(|load| load.parallelism[SOURCE] == 2).count())
     });
     let is_done = (starts, scaled) == (1, 1) || (starts, scaled) == (2, 0);
-    assert!(is_done, "{}", stage.told(&format!("{starts} starts, {scaled} scaled")));
+    assert!(is_done, "{}", stage.described(&format!("{starts} starts, {scaled} scaled")));
 }
 
 /// Without high availability, the upgrade uses the checkpoint that the cancelled job leaves.
@@ -302,7 +302,7 @@ async fn hot_upgrade(stage: &Stage) {
 async fn redeploy_from_a_savepoint(stage: &Stage) {
     run(stage, deployment("savepoint")).await;
     suspend(stage).await;
-    let found = stage.look_at(DEPLOYMENT, JOB).await;
+    let found = stage.inspect(DEPLOYMENT, JOB).await;
     let path = found["status"]["jobStatus"]["upgradeSavepointPath"].clone();
     assert!(path.is_string(), "{found:#}");
     stage.begin();
@@ -362,7 +362,7 @@ async fn upgrade_after_a_trial(stage: &Stage) {
     let mut deployment = deployment("savepoint");
     deployment["spec"]["flinkConfiguration"][PREFLIGHT] = json!("pods");
     run(stage, deployment).await;
-    let former = stage.look_at("Deployment", JOB).await["metadata"]["uid"].clone();
+    let former = stage.inspect("Deployment", JOB).await["metadata"]["uid"].clone();
     stage.begin();
     stage.edit(DEPLOYMENT, JOB, json!({"image": super::world::BROKEN_IMAGE})).await;
     let is_refused = |found: &Value| {
@@ -370,7 +370,7 @@ async fn upgrade_after_a_trial(stage: &Stage) {
         error.contains("would not start") && error.contains("no such image")
     };
     stage.until(DEPLOYMENT, JOB, "refused", is_refused).await;
-    assert_eq!(stage.look_at("Deployment", JOB).await["metadata"]["uid"], former);
+    assert_eq!(stage.inspect("Deployment", JOB).await["metadata"]["uid"], former);
     stage.edit(DEPLOYMENT, JOB, json!({"image": "flink:1.20-java17"})).await;
     stage.until_stable(JOB).await;
     let trials = ListParams::default().labels("app.kubernetes.io/name=flink-preflight");
@@ -381,7 +381,7 @@ async fn upgrade_after_a_trial(stage: &Stage) {
 /// Without high availability the upgrade's savepoint is the only state.
 async fn mend_of_a_job_that_never_started(stage: &Stage) {
     run(stage, deployment("savepoint")).await;
-    let former = stage.look_at("Deployment", JOB).await["metadata"]["uid"].clone();
+    let former = stage.inspect("Deployment", JOB).await["metadata"]["uid"].clone();
     stage.begin();
     stage.edit(DEPLOYMENT, JOB, json!({"image": super::world::BROKEN_IMAGE})).await;
     let replaced =
@@ -429,7 +429,7 @@ async fn delete_with_savepoint(stage: &Stage) {
 async fn delete_in_mid_upgrade(stage: &Stage) {
     run(stage, highly_available("last-state")).await;
     until_checkpointed(stage).await;
-    let former = stage.look_at("Deployment", JOB).await["metadata"]["uid"].clone();
+    let former = stage.inspect("Deployment", JOB).await["metadata"]["uid"].clone();
     stage.begin();
     stage.edit(DEPLOYMENT, JOB, json!({"image": super::world::BROKEN_IMAGE})).await;
     let replaced =
@@ -459,7 +459,7 @@ async fn delete_while_a_savepoint_is_taken(stage: &Stage) {
 async fn lost_job_manager(stage: &Stage) {
     run(stage, highly_available("last-state")).await;
     until_checkpointed(stage).await;
-    let lost = stage.look_at("Deployment", JOB).await["metadata"]["uid"].clone();
+    let lost = stage.inspect("Deployment", JOB).await["metadata"]["uid"].clone();
     stage.begin();
     drop(stage.api("Deployment").delete(JOB, &DeleteParams::foreground()).await.unwrap());
     let back =
@@ -475,7 +475,7 @@ async fn adoption(stage: &Stage) {
     stage.until_at_rest().await;
     stage.operator.kill();
     // The Java operator's status has no other fields.
-    let found = stage.look_at(DEPLOYMENT, JOB).await;
+    let found = stage.inspect(DEPLOYMENT, JOB).await;
     let mut status = found["status"].clone();
     for field in ["conditions", "blockedBy"] {
         status.as_object_mut().unwrap().remove(field);
@@ -484,7 +484,7 @@ async fn adoption(stage: &Stage) {
         json!({"metadata": {"finalizers": ["flinkdeployments.flink.apache.org/finalizer"]}});
     let patch = kube::api::Patch::Merge(patch);
     stage.api(DEPLOYMENT).patch(JOB, &kube::api::PatchParams::default(), &patch).await.unwrap();
-    let mut foreign = stage.look_at(DEPLOYMENT, JOB).await;
+    let mut foreign = stage.inspect(DEPLOYMENT, JOB).await;
     foreign["status"] = status;
     let foreign: DynamicObject = serde_json::from_value(foreign).unwrap();
     let params = kube::api::PostParams::default();
@@ -552,7 +552,11 @@ async fn until_snapshots(
         if are_so(all.items) {
             return;
         }
-        assert!(start.elapsed() < PATIENCE, "{}", stage.told(&format!("snapshots: not {what}")));
+        assert!(
+            start.elapsed() < PATIENCE,
+            "{}",
+            stage.described(&format!("snapshots: not {what}"))
+        );
         sleep(Duration::from_millis(150)).await;
     }
 }

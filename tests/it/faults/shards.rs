@@ -48,13 +48,13 @@ impl Replicas {
     /// Waits until every shard is held, by this many processes, none of which is `former`.
     async fn until_shared(&self, by: usize, former: &BTreeSet<String>) -> Duration {
         let what = format!("the shards are not held by {by}");
-        let look = async || {
+        let inspect = async || {
             let all = self.holders().await;
             let who: BTreeSet<&String> = all.values().collect();
             let is_so = all.len() == SHARDS && who.len() == by;
             (is_so && who.iter().all(|name| !former.contains(*name))).then_some(())
         };
-        self.until(&what, look).await.1
+        self.until(&what, inspect).await.1
     }
 
     /// Returns every write in a namespace since then, with the writer's index, in order.
@@ -78,13 +78,13 @@ impl Replicas {
         for team in &self.namespaces {
             let mut turns: Vec<usize> =
                 self.writes(team, begin.at).into_iter().map(|(index, _)| index).collect();
-            assert!(!turns.is_empty(), "{}", self.told(&format!("nobody wrote in {team}")));
+            assert!(!turns.is_empty(), "{}", self.described(&format!("nobody wrote in {team}")));
             turns.dedup();
             let is_mixed = turns.len() > 2 + ends;
-            assert!(!is_mixed, "{}", self.told(&format!("{team}: {turns:?} took turns")));
+            assert!(!is_mixed, "{}", self.described(&format!("{team}: {turns:?} took turns")));
             last.extend(turns.last());
             let broken = self.ground.world.broken(team);
-            assert!(broken.is_empty(), "{}", self.told(&broken.join("\n")));
+            assert!(broken.is_empty(), "{}", self.described(&broken.join("\n")));
         }
         last
     }
@@ -116,7 +116,7 @@ pub(super) async fn each_has_its_part() {
     scene.until_stable().await;
     let writers = scene.check_writers(&begin);
     let at_work: BTreeSet<usize> = writers.iter().copied().collect();
-    assert!(at_work.len() > 1, "{}", scene.told("one did it all"));
+    assert!(at_work.len() > 1, "{}", scene.described("one did it all"));
     let victim = writers[0];
     a_crash_is_taken_over(&scene, victim).await;
     let came = who_comes_back_gets_its_part(&scene, victim).await;
@@ -135,9 +135,9 @@ async fn a_crash_is_taken_over(scene: &Replicas, victim: usize) {
     let after = scene.holders().await;
     let stayed = before.iter().filter(|(shard, holder)| after.get(*shard) == Some(holder)).count();
     let has_stayed = stayed >= SHARDS / 2 || scene.ends_since(&killed) > 0;
-    assert!(has_stayed, "{}", scene.told(&format!("{before:?} became {after:?}")));
+    assert!(has_stayed, "{}", scene.described(&format!("{before:?} became {after:?}")));
     let writers = scene.check_writers(&killed);
-    assert!(!writers.contains(&victim), "{}", scene.told("the dead one wrote"));
+    assert!(!writers.contains(&victim), "{}", scene.described("the dead one wrote"));
     scene.until_shared(NAMES.len() - 1, &BTreeSet::new()).await;
 }
 
@@ -159,19 +159,19 @@ async fn what_is_left_is_handed_over(scene: &Replicas, leaving: usize, came: &Be
     scene.all[leaving].operator.ask_to_leave();
     let left = async || scene.all[leaving].operator.exit_code();
     let (code, took) = scene.until("it does not leave", left).await;
-    assert_eq!(code, 0, "{}", scene.told("left with an error"));
-    let look = async || {
+    assert_eq!(code, 0, "{}", scene.described("left with an error"));
+    let inspect = async || {
         let all = scene.holders().await;
         let who: BTreeSet<&String> = all.values().collect();
         (all.len() == SHARDS && who.len() < before.len()).then_some(())
     };
-    let ((), free) = scene.until("its shards are nobody's", look).await;
+    let ((), free) = scene.until("its shards are nobody's", inspect).await;
     println!("left after {took:?}, handed over {free:?} later");
     // Not the lease that they share.
     let of_shards = format!("/leases/{LEASE}-");
     let has_given_back = scene.all[leaving].gave_back(&of_shards, came.at);
     let has_given_back = has_given_back || scene.ends_since(came) > 0;
-    assert!(has_given_back, "{}", scene.told("it left, and kept its leases"));
+    assert!(has_given_back, "{}", scene.described("it left, and kept its leases"));
     scene.edit(4).await;
     scene.until_stable().await;
     scene.check_writers(&begin);

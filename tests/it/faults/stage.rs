@@ -20,7 +20,7 @@ use super::proxy::{Asked, Fault, Proxy, Recorded};
 use crate::support::patience::PATIENCE;
 
 /// Interval for checking whether the operator runs and has written.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Interval for reading an object although the operator wrote nothing: two dozen cases share two cores with their API
 /// server.
 const READ_EVERY: Duration = Duration::from_millis(700);
@@ -127,7 +127,7 @@ impl Stage {
     }
 
     /// Returns the object, or `null` if it does not exist.
-    pub(super) async fn look_at(&self, kind: &str, name: &str) -> Value {
+    pub(super) async fn inspect(&self, kind: &str, name: &str) -> Value {
         match self.api(kind).get_opt(name).await {
             Ok(found) => serde_json::to_value(found).unwrap(),
             // A control plane that restarts is asked again.
@@ -152,20 +152,20 @@ impl Stage {
                     || self.proxy.last_write().is_some_and(|write| write >= at)
             });
             if !is_due {
-                sleep(LOOK_EVERY).await;
+                sleep(POLL_EVERY).await;
                 continue;
             }
             looked = Some(Instant::now());
-            let found = self.look_at(kind, name).await;
+            let found = self.inspect(kind, name).await;
             if is_so(&found) {
                 return found;
             }
             assert!(
                 start.elapsed() < PATIENCE,
                 "{}",
-                self.told(&format!("{kind} `{name}` is not {what}: {found:#}"))
+                self.described(&format!("{kind} `{name}` is not {what}: {found:#}"))
             );
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_EVERY).await;
         }
     }
 
@@ -186,14 +186,14 @@ impl Stage {
             self.operator.tend();
             if self.proxy.at_rest_for() >= REST {
                 let asked = Instant::now();
-                let _any = self.look_at(DEPLOYMENT, "any").await;
+                let _any = self.inspect(DEPLOYMENT, "any").await;
                 let pass = asked.elapsed() * REQUESTS_OF_A_PASS;
                 if self.proxy.at_rest_for() >= REST.max(INTERVAL + pass) {
                     return;
                 }
             }
-            assert!(start.elapsed() < PATIENCE, "{}", self.told("writes go on"));
-            sleep(LOOK_EVERY).await;
+            assert!(start.elapsed() < PATIENCE, "{}", self.described("writes go on"));
+            sleep(POLL_EVERY).await;
         }
     }
 
@@ -201,7 +201,7 @@ impl Stage {
     pub(super) async fn until_recorded(&self, what: &str, is_it: impl Fn(&Recorded) -> bool) {
         let start = Instant::now();
         while !self.proxy.recorded().iter().any(&is_it) {
-            assert!(start.elapsed() < PATIENCE, "{}", self.told(&format!("never {what}")));
+            assert!(start.elapsed() < PATIENCE, "{}", self.described(&format!("never {what}")));
             sleep(Duration::from_millis(20)).await;
         }
     }
@@ -211,11 +211,11 @@ impl Stage {
         let mut broken = self.ground.world.broken(&self.namespace);
         broken.extend(super::laws::broken_in(&self.proxy.recorded()));
         broken.extend(self.proxy.broken_phases());
-        assert!(broken.is_empty(), "{}", self.told(&broken.join("\n")));
+        assert!(broken.is_empty(), "{}", self.described(&broken.join("\n")));
     }
 
     /// Describes a failure, with what happened before.
-    pub(super) fn told(&self, what: &str) -> String {
+    pub(super) fn described(&self, what: &str) -> String {
         let recorded = self.proxy.recorded();
         let broken = self.ground.world.broken(&self.namespace).join("\n");
         let writes = recorded.iter().filter(|one| one.asked.write.is_some() || one.fault.is_some());

@@ -77,7 +77,7 @@ pub(super) async fn upgrades_of_all_kinds_take_turns() {
         } else {
             in_progress.remove(&resource);
         }
-        assert!(in_progress.len() <= 1, "{}", stage.told(&format!("{in_progress:?} at once")));
+        assert!(in_progress.len() <= 1, "{}", stage.described(&format!("{in_progress:?} at once")));
     }
     assert_eq!(begun.len(), 4, "{begun:?}");
     let events = stage.api("Event").list(&ListParams::default()).await.unwrap();

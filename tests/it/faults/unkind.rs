@@ -8,11 +8,11 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
+use super::disturbance::{Base, Disturbance, Place, same_end};
 use super::ground::Ground;
 use super::proxy::{Admission, Asked, Fault};
 use super::scenarios::{JOB, highly_available, run, until_checkpointed};
 use super::stage::{DEPLOYMENT, Script, Stage};
-use super::trouble::{Base, Place, Trouble, same_end};
 use testing::share::third;
 
 const HOT: &str = "hot_upgrade";
@@ -62,13 +62,13 @@ pub(super) async fn nothing_changes_in_the_end() {
     tokio::join!(join_all(lives), of_session_job);
 }
 
-fn slow() -> impl Iterator<Item = Trouble> {
+fn slow() -> impl Iterator<Item = Disturbance> {
     let all = [
-        Trouble::scripted("starts-slowly", |place| {
+        Disturbance::scripted("starts-slowly", |place| {
             let slow = |place: &Place| place.world().start_slowly(&place.namespace, STARTUP);
             from_the_start(place, slow)
         }),
-        Trouble::scripted("ends-slowly", |place| {
+        Disturbance::scripted("ends-slowly", |place| {
             from_the_start(place, |place| place.world().end_slowly(&place.namespace, END))
         }),
     ];
@@ -76,9 +76,9 @@ fn slow() -> impl Iterator<Item = Trouble> {
 }
 
 /// What the operator sends is changed: images always, and annotations for as long as an upgrade can wait for them.
-fn changed() -> impl Iterator<Item = Trouble> {
+fn changed() -> impl Iterator<Item = Disturbance> {
     let changed = |name: &str, times: usize, by: Admission| {
-        Trouble::first(name, times, move |asked| by.is_about(asked), Fault::Changed(by))
+        Disturbance::first(name, times, move |asked| by.is_about(asked), Fault::Changed(by))
     };
     let all = [
         changed("without-annotations", WITHOUT_ANNOTATIONS, Admission::Annotations)
@@ -89,7 +89,7 @@ fn changed() -> impl Iterator<Item = Trouble> {
 }
 
 /// Without its annotation a stopped JobManager is not known, so nothing takes its place. The status says why.
-pub(super) async fn a_removed_annotation_is_told() {
+pub(super) async fn a_removed_annotation_is_reported() {
     let by = Admission::Annotations;
     let is_removing = Arc::new(AtomicBool::new(true));
     let removes = Arc::clone(&is_removing);
@@ -102,23 +102,23 @@ pub(super) async fn a_removed_annotation_is_told() {
     until_checkpointed(&stage).await;
     stage.begin();
     stage.edit(DEPLOYMENT, JOB, json!({"job": {"parallelism": 2}})).await;
-    let is_told = |found: &Value| {
+    let is_reported = |found: &Value| {
         let error = found["status"]["error"].as_str().unwrap_or_default();
         error.contains("without the annotation `flinkdeployment.flink.apache.org/ending`")
     };
-    stage.until(DEPLOYMENT, JOB, "told", is_told).await;
+    stage.until(DEPLOYMENT, JOB, "told", is_reported).await;
     is_removing.store(false, Ordering::Relaxed);
     stage.until_stable(JOB).await;
     stage.check_laws();
 }
 
 /// The clock of the operator jumps by so many seconds after one of its writes.
-fn jumps(base: &Base) -> impl Iterator<Item = (Trouble, i64)> {
+fn jumps(base: &Base) -> impl Iterator<Item = (Disturbance, i64)> {
     JUMPS.iter().flat_map(|part| {
         let point = base.sure_at(*part, PARTS).clone();
         [("forward", FORWARD), ("back", -BACK)].map(|(name, seconds)| {
             let point = point.clone();
-            let jump = Trouble::scripted(format!("clock-{name}-{part}"), move |place| {
+            let jump = Disturbance::scripted(format!("clock-{name}-{part}"), move |place| {
                 place.give_clock();
                 point.script(&place.namespace, Fault::Clock(seconds))
             });

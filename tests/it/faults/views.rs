@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::disturbance::{Base, Disturbance, first, same_end};
 use super::ground::Ground;
 use super::points::Point;
 use super::proxy::{Asked, Fault, Moment, Recorded, VERSIONS, WatchFault};
 use super::scenarios::{CLUSTER, JOB, deployment, run_in_session};
 use super::stage::{DEPLOYMENT, SESSION_JOB, Stage, is_stable};
-use super::trouble::{Base, Trouble, first, same_end};
 use super::weather::check_nothing_is_left;
 
 /// Number of old lists of a resource in a row.
@@ -64,11 +64,11 @@ fn is_run(asked: &Asked) -> bool {
 
 /// The operator keeps running, and all its watches go wrong when it first stops a job, and when it first starts one
 /// again.
-fn stale(is_start: fn(&Asked) -> bool) -> Vec<Trouble> {
+fn stale(is_start: fn(&Asked) -> bool) -> Vec<Disturbance> {
     let at = |when: &str, is_it: fn(&Asked) -> bool| {
         OF_OPEN_WATCHES.map(|fault| {
             let name = format!("open-{}-{when}", word(fault));
-            Trouble::first(name, 1, is_it, Fault::OpenWatches(fault, ""))
+            Disturbance::first(name, 1, is_it, Fault::OpenWatches(fault, ""))
         })
     };
     at("stop", is_stop).into_iter().chain(at("start", is_start)).collect()
@@ -138,7 +138,7 @@ async fn hidden(ground: &Arc<Ground>, name: &str, kind: &str, fault: WatchFault)
     stage.check_laws();
     let recorded = stage.proxy.recorded();
     let in_upgrade: usize = recorded.iter().map(Recorded::touched).sum();
-    assert!(in_upgrade > 0, "{}", stage.told("no watch was struck in the upgrade"));
+    assert!(in_upgrade > 0, "{}", stage.described("no watch was struck in the upgrade"));
 
     let touched = stage.proxy.strike_open_watches(fault, "");
     let deleted = Instant::now();
@@ -154,12 +154,12 @@ async fn hidden(ground: &Arc<Ground>, name: &str, kind: &str, fault: WatchFault)
     check_nothing_is_left(&stage).await;
     stage.check_laws();
     let after = touched.load(std::sync::atomic::Ordering::Relaxed);
-    assert!(after > 0, "{}", stage.told("no watch was struck in the deletion"));
-    assert_eq!(stage.operator.starts(), 1, "{}", stage.told("the operator did not run on"));
+    assert!(after > 0, "{}", stage.described("no watch was struck in the deletion"));
+    assert_eq!(stage.operator.starts(), 1, "{}", stage.described("the operator did not run on"));
     format!("{in_upgrade} events, edited in {edited:.1?}; {after} events, gone in {deleted:.1?}")
 }
 
-fn watches(base: &Base) -> Vec<Trouble> {
+fn watches(base: &Base) -> Vec<Disturbance> {
     use WatchFault::{Doubled, Gone, Replayed, Short};
     let wrong = |fault: WatchFault| {
         let then = move |asked: &Asked| asked.is_watch.then_some(Fault::Watch(fault));
@@ -168,7 +168,7 @@ fn watches(base: &Base) -> Vec<Trouble> {
     [Gone, Doubled, Replayed, Short].map(wrong).into()
 }
 
-fn frozen(base: &Base, (name, part): (&str, &'static str)) -> Trouble {
+fn frozen(base: &Base, (name, part): (&str, &'static str)) -> Disturbance {
     let frozen = Fault::Watch(WatchFault::Frozen);
     let is_it = move |asked: &Asked| asked.is_watch && asked.path.contains(part);
     let then = move |asked: &Asked| is_it(asked).then_some(frozen);
@@ -176,7 +176,7 @@ fn frozen(base: &Base, (name, part): (&str, &'static str)) -> Trouble {
 }
 
 /// Lists that are slightly outdated, and as old as the known versions allow.
-fn old(base: &Base, (name, part): (&'static str, &'static str)) -> Vec<Trouble> {
+fn old(base: &Base, (name, part): (&'static str, &'static str)) -> Vec<Disturbance> {
     let moments = [(0, 1), (1, 2), (2, 4), (1, VERSIONS), (4, 1), (4, VERSIONS)];
     let old = moments.map(|(quarter, ago)| {
         let then = move |asked: &Asked| is_list(asked, part).then_some(Fault::OldList(ago));
@@ -188,7 +188,7 @@ fn old(base: &Base, (name, part): (&'static str, &'static str)) -> Vec<Trouble> 
 }
 
 /// A list is old, and its watch never reports anything new.
-fn old_and_frozen(base: &Base, (name, part): (&str, &'static str)) -> Trouble {
+fn old_and_frozen(base: &Base, (name, part): (&str, &'static str)) -> Disturbance {
     let is_frozen = Fault::Watch(WatchFault::Frozen);
     let then = move |asked: &Asked| {
         if asked.is_watch {
@@ -226,9 +226,9 @@ fn killed_then(
     point: &Point,
     then: impl Fn(&Asked) -> Option<Fault> + Clone + Send + Sync + 'static,
     times: usize,
-) -> Trouble {
+) -> Disturbance {
     let point = point.clone();
-    let trouble = Trouble::scripted(name, move |place| {
+    let trouble = Disturbance::scripted(name, move |place| {
         let mut kill = point.script(&place.namespace, Fault::Kill(Moment::Before));
         let (then, mut is_killed, mut times) = (then.clone(), false, times);
         Box::new(move |asked| {

@@ -12,7 +12,7 @@ use testing::choices::Choices;
 use tokio::task::JoinError;
 use tokio::time::sleep;
 
-use super::end_state::LOOK_EVERY;
+use super::end_state::POLL_EVERY;
 use super::ground::Ground;
 use super::proxy::{Asked, Fault, Moment, Recorded, Side, WatchFault};
 use super::scenarios::{CLUSTER, JOB, deployment, highly_available, run_in_session};
@@ -27,9 +27,9 @@ const ROUNDS: u64 = 12;
 /// Number of user actions in each life.
 const ACTIONS: usize = 8;
 /// Percentage of requests that fail.
-const TROUBLE: u64 = 12;
+const FAULTS: u64 = 12;
 /// Percentage of watches that fail: there are few of them, and not every one has an event.
-const TROUBLE_OF_WATCHES: u64 = 36;
+const FAULTS_OF_WATCHES: u64 = 36;
 
 /// Returns the seed in `KUBECTL_FLINK_FAULT_SEED`, or a new one.
 pub(super) fn seed() -> u64 {
@@ -56,7 +56,7 @@ pub(super) async fn everything_settles() {
                 Err(end) => failures.push(format!("life {life}: {}", first_line(end))),
             }
         }
-        tell(&hits);
+        emit(&hits);
         assert!(failures.is_empty(), "seed {seed}\n{}", failures.join("\n"));
         if missing(&hits).is_empty() {
             return;
@@ -157,7 +157,7 @@ fn name(fault: Fault) -> &'static str {
     }
 }
 
-fn tell(hits: &Hits) {
+fn emit(hits: &Hits) {
     println!("what went wrong:");
     for ((name, of), count) in hits {
         println!("{count:>5} {name}, {of}");
@@ -211,7 +211,7 @@ impl Kind {
 /// Plays one life and returns the requests that were made.
 async fn live(ground: &Arc<Ground>, seed: u64, life: u64) -> Vec<Recorded> {
     let mut choices = Choices::new(seed.wrapping_mul(1000).wrapping_add(life));
-    let script = trouble(Choices::new(choices.below(u64::MAX)));
+    let script = disturbance(Choices::new(choices.below(u64::MAX)));
     let stage = Stage::new(ground, &format!("life-{life}"), script).await;
     let kind = KINDS[usize::try_from(life).unwrap() % KINDS.len()];
     kind.begin(&stage).await;
@@ -251,14 +251,14 @@ async fn come_to_rest(stage: &Stage, kind: Kind) {
     stage.until_at_rest().await;
     stage.check_laws();
     let running = stage.ground.world.job_managers(&stage.namespace);
-    assert_eq!(running, 1, "{}", stage.told("JobManagers"));
+    assert_eq!(running, 1, "{}", stage.described("JobManagers"));
     if kind == Kind::SessionJob {
         let key = format!("{}/{CLUSTER}", stage.namespace);
         let live =
             stage.ground.world.flink().with(&key, |cluster| {
                 cluster.jobs.values().filter(|job| !job.is_terminal()).count()
             });
-        assert_eq!(live, 1, "{}", stage.told("jobs"));
+        assert_eq!(live, 1, "{}", stage.described("jobs"));
     }
 }
 
@@ -306,17 +306,17 @@ pub(super) async fn check_nothing_is_left(stage: &Stage) {
             assert!(
                 start.elapsed() < PATIENCE,
                 "{}",
-                stage.told(&format!("{kind} left behind: {names:?}"))
+                stage.described(&format!("{kind} left behind: {names:?}"))
             );
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_EVERY).await;
         }
     }
 }
 
 /// Returns a script with random faults.
-fn trouble(mut choices: Choices) -> Script {
+fn disturbance(mut choices: Choices) -> Script {
     Box::new(move |asked: &Asked| {
-        if choices.below(100) >= if asked.is_watch { TROUBLE_OF_WATCHES } else { TROUBLE } {
+        if choices.below(100) >= if asked.is_watch { FAULTS_OF_WATCHES } else { FAULTS } {
             return None;
         }
         let moment = if choices.below(2) == 0 { Moment::Before } else { Moment::After };

@@ -60,7 +60,7 @@ impl InMap {
 
 /// What Flink keeps of a job outside its JobManager.
 #[derive(Clone, Debug, Default)]
-struct Kept {
+struct Retained {
     /// Path and number of the newest checkpoint that HA metadata refers to.
     checkpoint: Option<(String, i64)>,
     /// Where its stored graph starts if HA metadata has no checkpoint.
@@ -73,7 +73,7 @@ struct Kept {
     in_map: Option<InMap>,
 }
 
-impl Kept {
+impl Retained {
     /// Returns the job's result if a cluster finds it.
     fn result_for(&self, config: &flink::Config) -> Option<&Job> {
         let (store, job) = self.result.as_ref()?;
@@ -94,7 +94,7 @@ struct State {
     adopted: BTreeMap<String, String>,
     /// Deployments whose JobManager has ended: no more pods start for them.
     finished: BTreeSet<String>,
-    kept: BTreeMap<(Key, String), Kept>,
+    kept: BTreeMap<(Key, String), Retained>,
     /// Clusters with JobManagers that stand by.
     contended: BTreeSet<Key>,
     /// Held while a JobManager of a cluster looks at the lock or at its jobs and acts on that, and while it ends.

@@ -46,8 +46,8 @@ fn what_is_stored_of_the_autoscaler_comes_back_as_it_was_written() {
         let again = read(&written.data).unwrap();
         assert_eq!(again, Stored { set_aside: Vec::new(), ..stored.clone() });
         assert_eq!(write(&again).unwrap(), written, "what did not change is written the same");
-        let is_kept = written.data.values().any(|kept| *kept == value);
-        assert!(stored.set_aside.is_empty() || is_kept, "what cannot be read is not dropped");
+        let is_retained = written.data.values().any(|kept| *kept == value);
+        assert!(stored.set_aside.is_empty() || is_retained, "what cannot be read is not dropped");
         match stored.set_aside.first() {
             Some(aside) => kind_of(&aside.reason),
             None => format!("read {}", written.data.len()),

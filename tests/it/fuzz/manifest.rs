@@ -74,7 +74,7 @@ fn of_document(document: &Document) -> String {
                 operator: &operator,
                 host: None,
             };
-            let _host = session_job::host_to_look_up(&job.spec, &operator);
+            let _host = session_job::host_to_resolve(&job.spec, &operator);
             refused(&session_job::validate(&input))
         }
         Resource::StateSnapshot(snapshot) => {

@@ -88,12 +88,12 @@ async fn asked(client: &Client, call: &str) -> Result<String, Error> {
         "taskmanagers" => client.taskmanagers().await?.taskmanagers.len().min(9).to_string(),
         "jobmanager-config" => client.job_manager_config().await?.len().min(9).to_string(),
         "savepoint-status" => match client.savepoint_status(JOB, TRIGGER).await? {
-            SavepointStatus::Failed(cause) => told(&cause),
+            SavepointStatus::Failed(cause) => described(&cause),
             other => variant(&other),
         },
         "disposal-status" => variant(&client.disposal_status(TRIGGER).await?),
         "checkpoint-status" => match client.checkpoint_status(JOB, TRIGGER).await? {
-            CheckpointStatus::Failed(cause) => told(&cause),
+            CheckpointStatus::Failed(cause) => described(&cause),
             other => variant(&other),
         },
         "checkpoint" => client.checkpoint(JOB, 7).await?.is_some().to_string(),
@@ -114,7 +114,7 @@ async fn asked(client: &Client, call: &str) -> Result<String, Error> {
         },
         "exceptions" => client.exceptions(JOB, 10).await?.entries.len().min(9).to_string(),
         "execution-result" => match client.execution_result(JOB).await? {
-            ExecutionResult::Completed { failure: Some(cause), .. } => told(&cause),
+            ExecutionResult::Completed { failure: Some(cause), .. } => described(&cause),
             other => variant(&other),
         },
         "resource-requirements" => {
@@ -156,7 +156,7 @@ async fn asked(client: &Client, call: &str) -> Result<String, Error> {
     })
 }
 
-fn told(cause: &FailureCause) -> String {
+fn described(cause: &FailureCause) -> String {
     let is_known = cause.is_job_not_found() || cause.is_savepoint_missing();
     format!(
         "{} {} {is_known}",

@@ -25,7 +25,7 @@ pub(super) fn give(stage: &Stage) {
     let spec = json!({"job": {"initialSavepointPath": path, "savepointRedeployNonce": nonce}});
     if !is_answered && stage.edit(target, &spec).is_ok() {
         let _before = stage.answers.fetch_add(1, Ordering::Relaxed);
-        stage.history.tell("answered", target.name(), spec);
+        stage.history.emit("answered", target.name(), spec);
     }
 }
 

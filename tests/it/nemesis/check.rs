@@ -93,14 +93,14 @@ struct Silence {
 impl Silences {
     /// Takes a look at a resource, in seconds since the beginning. Returns for how long it has been silent if that has
     /// just become too long. Time in which the operator cannot write does not count.
-    pub(super) fn look(
+    pub(super) fn inspect(
         &mut self,
         now: f64,
         name: &str,
         resource: &Value,
         is_mute: bool,
     ) -> Option<f64> {
-        if is_carried_out(resource) || tells(resource) {
+        if is_carried_out(resource) || shows_text(resource) {
             self.now.remove(name);
             return None;
         }
@@ -167,7 +167,7 @@ fn is_recorded(resource: &Value) -> bool {
 }
 
 /// Whether the status says what is waited for: in its error, or in a condition other than `Running`.
-fn tells(resource: &Value) -> bool {
+fn shows_text(resource: &Value) -> bool {
     let error = resource["status"]["error"].as_str().is_some_and(|error| !error.is_empty());
     error
         || messages(resource)
@@ -231,19 +231,20 @@ mod tests {
     #[test]
     fn a_resource_without_a_word_is_found() {
         let mut silences = Silences::default();
-        let mut look = |now, resource: &Value, is_mute| silences.look(now, "a", resource, is_mute);
-        assert_eq!(look(0.0, &deployment("STABLE", None), false), None);
-        assert_eq!(look(1.0, &deployment("UPGRADING", None), false), None);
-        assert_eq!(look(100.0, &deployment("UPGRADING", None), false), None);
+        let mut inspect =
+            |now, resource: &Value, is_mute| silences.inspect(now, "a", resource, is_mute);
+        assert_eq!(inspect(0.0, &deployment("STABLE", None), false), None);
+        assert_eq!(inspect(1.0, &deployment("UPGRADING", None), false), None);
+        assert_eq!(inspect(100.0, &deployment("UPGRADING", None), false), None);
         // Another state, a reason, and an operator that cannot write.
-        assert_eq!(look(400.0, &deployment("DEPLOYED", None), false), None);
-        assert_eq!(look(729.0, &deployment("DEPLOYED", Some("why")), false), None);
-        assert_eq!(look(730.0, &deployment("DEPLOYED", None), false), None);
-        assert_eq!(look(930.0, &deployment("DEPLOYED", None), false), None);
-        assert_eq!(look(1230.0, &deployment("DEPLOYED", None), true), None);
-        assert_eq!(look(1330.0, &deployment("DEPLOYED", None), false), None);
-        assert_eq!(look(1360.0, &deployment("DEPLOYED", None), false), Some(330.0));
-        assert_eq!(look(1361.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(inspect(400.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(inspect(729.0, &deployment("DEPLOYED", Some("why")), false), None);
+        assert_eq!(inspect(730.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(inspect(930.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(inspect(1230.0, &deployment("DEPLOYED", None), true), None);
+        assert_eq!(inspect(1330.0, &deployment("DEPLOYED", None), false), None);
+        assert_eq!(inspect(1360.0, &deployment("DEPLOYED", None), false), Some(330.0));
+        assert_eq!(inspect(1361.0, &deployment("DEPLOYED", None), false), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::check::{Checkpoint, Lineage, Start};
 use super::colours::Colours;
 use super::stage::Stage;
 
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_EVERY: Duration = Duration::from_secs(2);
 const CLUSTERS: [&str; 5] = ["native", "standalone", "lab", "colours-blue", "colours-green"];
 
 /// What was seen until the end.
@@ -26,9 +26,9 @@ impl Checkpoints {
     pub(super) fn watch(mut self, stage: &Stage, colours: &Colours, is_over: &AtomicBool) -> Self {
         while !is_over.load(Ordering::Relaxed) {
             for cluster in CLUSTERS {
-                self.look(stage, colours, cluster);
+                self.inspect(stage, colours, cluster);
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
         for (name, lineage) in &self.lineages {
             let went_back = lineage.went_back();
@@ -39,7 +39,7 @@ impl Checkpoints {
         self
     }
 
-    fn look(&mut self, stage: &Stage, colours: &Colours, cluster: &str) {
+    fn inspect(&mut self, stage: &Stage, colours: &Colours, cluster: &str) {
         let uid =
             if cluster.starts_with("colours") { colours.uid(cluster) } else { Some(String::new()) };
         let Some(uid) = uid else { return };
@@ -103,7 +103,7 @@ impl Checkpoints {
         });
         if newer.is_some() || floor.is_some_and(|floor| floor > id) {
             self.older.push(format!("{name}: {details}"));
-            stage.history.tell("older", name, details);
+            stage.history.emit("older", name, details);
         } else {
             stage.history.note("restored", name, details);
         }

@@ -29,7 +29,7 @@ pub(super) struct Colours {
 
 impl Colours {
     /// Takes a look at the resources, with the marks from before they were read and from after.
-    pub(super) fn look(&self, stage: &Stage, seen: &[Value], before: Marks, after: &Marks) {
+    pub(super) fn inspect(&self, stage: &Stage, seen: &[Value], before: Marks, after: &Marks) {
         let name = Target::Colours.name();
         let is_child = |it: &&Value| {
             it["kind"] == "FlinkDeployment"

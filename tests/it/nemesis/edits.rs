@@ -82,6 +82,6 @@ pub(super) fn mend(stage: &Stage) {
             spec["job"] = json!({"state": "running", "upgradeMode": "savepoint"});
         }
         until_done("a good spec", || stage.edit(target, &spec));
-        stage.history.tell("mended", target.name(), spec);
+        stage.history.emit("mended", target.name(), spec);
     }
 }

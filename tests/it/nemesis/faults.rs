@@ -36,11 +36,11 @@ pub(super) fn run(stage: &Stage, event: &Event) {
     let lasts = event.lasts.as_secs();
     let missed = heal.as_ref().err().cloned();
     let what = if missed.is_some() { "missed" } else { "begin" };
-    stage.history.tell(what, &object, json!({"seconds": lasts, "why": missed}));
+    stage.history.emit(what, &object, json!({"seconds": lasts, "why": missed}));
     if let Ok(heal) = heal {
         thread::sleep(event.lasts);
         heal();
-        stage.history.tell("end", &object, Value::Null);
+        stage.history.emit("end", &object, Value::Null);
     }
     stage.end(&event.what);
 }

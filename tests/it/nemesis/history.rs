@@ -46,7 +46,7 @@ impl History {
     }
 
     /// Adds a line about what the nemesis does, and prints it.
-    pub(super) fn tell(&self, what: &str, object: &str, details: impl Into<Value>) {
+    pub(super) fn emit(&self, what: &str, object: &str, details: impl Into<Value>) {
         let details = details.into();
         println!("-- {:7.1} s {what} {object} {details}", self.begun.elapsed().as_secs_f64());
         self.note(what, object, details);

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::stage::Stage;
 
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_EVERY: Duration = Duration::from_secs(2);
 const CONTAINER: &str = "flink-main-container";
 
 /// Follows the logs of each container until it ends.
@@ -35,7 +35,7 @@ pub(super) fn keep(stage: &Stage, is_over: &AtomicBool) {
                 stage.cluster.spawn(follow(pods, name, file));
             }
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_EVERY);
     }
 }
 

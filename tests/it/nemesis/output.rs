@@ -38,7 +38,7 @@ impl Output {
     }
 
     /// Reads what was committed since the last time. Returns what was there before.
-    pub(super) fn look(&mut self) -> Vec<Again> {
+    pub(super) fn inspect(&mut self) -> Vec<Again> {
         let mut again = Vec::new();
         let new = committed(&self.folder).filter(|file| !self.files.contains(file));
         let mut new: Vec<PathBuf> = new.collect();
@@ -135,17 +135,17 @@ mod tests {
         let mut output = Output::of(folder.path().to_owned());
         fs::write(bucket.join("part-a-0"), "0,0,1\n0,1,2\n1,0,1\n").unwrap();
         fs::write(bucket.join(".part-a-1.inprogress"), "0,2,3\n").unwrap();
-        assert!(output.look().is_empty());
+        assert!(output.inspect().is_empty());
         let second = bucket.join("part-b-0");
         fs::write(&second, "0,1,2\n0,4,9\nnonsense\n").unwrap();
         let again = Again { key: 0, sequence: 1, times: 2, file: second };
-        assert_eq!(output.look(), [again]);
-        assert!(output.look().is_empty());
+        assert_eq!(output.inspect(), [again]);
+        assert!(output.inspect().is_empty());
         assert_eq!((output.records(), output.wrong()), (5, 2));
         assert_eq!(output.lost(), [(0, 2), (0, 3)]);
         assert_eq!(output.marks(), &Marks::from([(0, 4), (1, 0)]));
         fs::write(bucket.join("part-c-0"), "0,2,3\n").unwrap();
-        assert!(output.look().is_empty());
+        assert!(output.inspect().is_empty());
         assert_eq!(output.marks()[&0], 4);
         assert_eq!(output.latest(), &Marks::from([(0, 2), (1, 0)]));
         assert_eq!(output.doubled(|_, _| 0), (1, vec![(0, 1, 2)]));

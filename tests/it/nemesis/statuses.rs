@@ -13,7 +13,7 @@ use super::output::Output;
 use super::plan::Target;
 use super::stage::{KINDS, Stage};
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Time for the other operator to lead, and to catch up, after the operator could not write.
 const HANDED_OVER: f64 = 30.0;
 /// Records that are there again and are noted one by one, of each look.
@@ -64,14 +64,14 @@ impl Statuses {
         while !is_over.load(Ordering::Relaxed) {
             let begun = Instant::now();
             stage.operators.tend();
-            self.look(stage, colours);
-            thread::sleep(LOOK_EVERY.saturating_sub(begun.elapsed()));
+            self.inspect(stage, colours);
+            thread::sleep(POLL_EVERY.saturating_sub(begun.elapsed()));
         }
         self.read(stage);
         self
     }
 
-    fn look(&mut self, stage: &Stage, colours: &Colours) {
+    fn inspect(&mut self, stage: &Stage, colours: &Colours) {
         // Before the resources: what is written later may be promised twice.
         self.read(stage);
         let mut seen = Vec::new();
@@ -91,8 +91,8 @@ impl Statuses {
         self.silences.keep_only(&names);
         for (resource, name) in seen.iter().zip(&names) {
             self.note_change(stage, resource, name);
-            if let Some(seconds) = self.silences.look(now, name, resource, is_mute) {
-                stage.history.tell("silent", name, json!({"status": resource["status"]}));
+            if let Some(seconds) = self.silences.inspect(now, name, resource, is_mute) {
+                stage.history.emit("silent", name, json!({"status": resource["status"]}));
                 self.silent.push((name.clone(), seconds));
             }
         }
@@ -103,8 +103,8 @@ impl Statuses {
         let output = self.written.iter_mut().find(|it| it.target == Target::Colours).unwrap();
         // Those that were committed while the resources were read are not yet among the marks of a calm time.
         let before = output.output.latest().clone();
-        let again = output.output.look();
-        colours.look(stage, &seen, before, output.output.marks());
+        let again = output.output.inspect();
+        colours.inspect(stage, &seen, before, output.output.marks());
         note_again(stage, Target::Colours, &again);
     }
 
@@ -115,7 +115,7 @@ impl Statuses {
     fn read(&mut self, stage: &Stage) {
         for written in &mut self.written {
             let before = written.output.records();
-            let again = written.output.look();
+            let again = written.output.inspect();
             note_again(stage, written.target, &again);
             let now = stage.history.elapsed().as_secs_f64();
             // Until the first one the job has only just been created.

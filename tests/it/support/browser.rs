@@ -15,7 +15,7 @@ use super::patience::PATIENCE;
 use super::program::other;
 
 /// Pause between two looks at a page.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 /// How often the driver may start. It takes a free port of IPv4 and needs the same one of IPv6, where a connection of
 /// another test may use it: it ends then.
 const STARTS: usize = 5;
@@ -83,12 +83,12 @@ impl Browser {
                     page.as_str().unwrap_or_default()
                 );
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
     }
 
     /// Waits until the page has this text.
-    pub(crate) async fn tells(&self, text: &str) {
+    pub(crate) async fn shows_text(&self, text: &str) {
         let script = format!("return document.body.innerText.includes({})", json!(text));
         self.shows(&script, &json!(true)).await;
     }

@@ -25,7 +25,7 @@ use super::fake_flink::{FakeFlink, Job};
 use super::patience::PATIENCE;
 
 /// Polling interval.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(10);
 
 /// A running operator, with the API server and the Flink clusters that it sees.
 pub(crate) struct Operating {
@@ -119,13 +119,17 @@ impl Operating {
         self.operator.context.live.replace(OperatorConfig::new(config));
     }
 
-    /// Waits until `look` returns something.
-    pub(crate) async fn until<T>(&self, what: &str, look: impl Fn(&FakeCluster) -> Option<T>) -> T {
+    /// Waits until `inspect` returns something.
+    pub(crate) async fn until<T>(
+        &self,
+        what: &str,
+        inspect: impl Fn(&FakeCluster) -> Option<T>,
+    ) -> T {
         let find = async {
             loop {
-                match look(&self.cluster) {
+                match inspect(&self.cluster) {
                     Some(found) => return found,
-                    None => tokio::time::sleep(LOOK).await,
+                    None => tokio::time::sleep(POLL).await,
                 }
             }
         };

@@ -15,7 +15,7 @@ pub(crate) const HOME: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/home");
 
 /// Variables that programs inherit: the paths of programs and certificates, and the cache, which holds what takes
 /// minutes to build.
-const KEPT: [&str; 6] = [
+const STORED: [&str; 6] = [
     "PATH",
     "TMPDIR",
     "XDG_CACHE_HOME",
@@ -34,7 +34,7 @@ pub(crate) fn other(program: impl AsRef<OsStr>) -> Command {
     std::fs::create_dir_all(HOME).unwrap();
     let mut command = Command::new(program);
     command.env_clear();
-    for name in KEPT {
+    for name in STORED {
         command.envs(std::env::var_os(name).map(|value| (name, value)));
     }
     command

@@ -382,7 +382,7 @@ fn flink_39958_the_timeout_of_the_autoscaler_is_its_own_where_it_is_set() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flink_33187_the_same_recommendation_is_told_once_within_its_interval() {
+async fn flink_33187_the_same_recommendation_is_reported_once_within_its_interval() {
     for (interval, is_told_again) in [("1 ms", true), ("30 min", false)] {
         let operating = Operating::start(flink().await);
         let options = [
@@ -407,8 +407,11 @@ async fn flink_33187_the_same_recommendation_is_told_once_within_its_interval() 
             let enough = 2 * measured() + 10;
             operating.until("it is measured again", |_| (measured() > enough).then_some(())).await;
         }
-        let told = counts(&operating.cluster);
-        assert!(told.len() == 1 && (told[0] > 1) == is_told_again, "{interval}: {told:?}");
+        let described = counts(&operating.cluster);
+        assert!(
+            described.len() == 1 && (described[0] > 1) == is_told_again,
+            "{interval}: {described:?}"
+        );
         operating.stop().await;
     }
 }
@@ -423,17 +426,17 @@ async fn flink_40414_what_a_job_may_write_sets_no_option_of_it() {
     let mut written = map;
     written["data"]["configOverrides"] = json!(changes);
     operating.cluster.insert(written.clone());
-    let told = |cluster: &FakeCluster| {
+    let described = |cluster: &FakeCluster| {
         let mut messages = events(cluster, "AutoscalerError").into_iter();
         messages.find(|event| event["message"].as_str().unwrap().contains("`env.java.opts.all`"))
     };
     // Whoever takes it for an option stops the job for it.
-    let look = |cluster: &FakeCluster| {
+    let inspect = |cluster: &FakeCluster| {
         let is_stopped = !operating.flink.requests("/stop").is_empty();
-        let told = told(cluster);
-        (is_stopped || told.is_some()).then_some(told)
+        let described = described(cluster);
+        (is_stopped || described.is_some()).then_some(described)
     };
-    let event = operating.until("the key is told", look).await.expect("the key is told");
+    let event = operating.until("the key is told", inspect).await.expect("the key is told");
     let message = event["message"].as_str().unwrap();
     assert!(message.ends_with("or reset the autoscaler") && !message.contains("evil"), "{message}");
     // A starting operator reads it before anything else.
@@ -472,11 +475,11 @@ async fn flink_39925_a_vertex_whose_records_are_not_all_counted_is_not_scaled_do
     operating.until("samples are stored", stored).await;
     // The TaskManagers do not answer the JobManager: nothing seems to reach the window.
     report(vec![(WINDOW, "read-records")]);
-    let told = |cluster: &FakeCluster| {
+    let described = |cluster: &FakeCluster| {
         let mut messages = events(cluster, "AutoscalerError").into_iter();
         messages.find(|event| event["message"].as_str().unwrap().contains(WINDOW))
     };
-    operating.until("the vertex is told", told).await;
+    operating.until("the vertex is told", described).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(parallelism(&operating), (4, 4));
     assert_eq!(with_load(&operating, |load| load.changes), 0);
@@ -535,8 +538,8 @@ async fn flink_40587_what_belongs_to_another_kind_is_left_alone() {
     let operating = Operating::start(flink().await);
     let left = operating.cluster.insert(left_by("FlinkSessionJob"));
     run_job(&operating, &scene(&[]), 100.0);
-    let told = |cluster: &FakeCluster| events(cluster, "AutoscalerError").into_iter().next();
-    let event = operating.until("it is told", told).await;
+    let described = |cluster: &FakeCluster| events(cluster, "AutoscalerError").into_iter().next();
+    let event = operating.until("it is told", described).await;
     let message = event["message"].as_str().unwrap();
     assert!(message.contains("belongs to FlinkSessionJob `orders` of uid u0"), "{message}");
     tokio::time::sleep(Duration::from_millis(500)).await;

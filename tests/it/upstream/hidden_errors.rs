@@ -9,15 +9,15 @@ use lifecycle::plan::{Plan, Step};
 use lifecycle::world::{Fact, JobException, JobManager};
 use operator::pods;
 use serde_json::{Value, json};
-use testing::scene::{JOB_ID, Scene, ago, created, error, job_manager, told};
+use testing::scene::{JOB_ID, Scene, ago, created, described, error, job_manager};
 
-use crate::autoscaler::events as told_of;
+use crate::autoscaler::events as reported_of;
 use crate::support::fake_cluster::{FakeCluster, Fault, Recorded};
 use crate::support::fake_flink::FakeFlink;
 use crate::support::operating::{Operating, with_status};
 
 #[tokio::test]
-async fn flink_37430_what_keeps_a_cluster_from_being_created_is_told() {
+async fn flink_37430_what_keeps_a_cluster_from_being_created_is_reported() {
     let scene = Scene::new("stateless");
     let operating = Operating::start(FakeFlink::start().await);
     let why = "deployments.apps \"orders\" is forbidden: exceeded quota: compute";
@@ -61,7 +61,7 @@ fn flink_40055_a_list_of_the_operators_configuration_reaches_flink_1_as_its_own(
 }
 
 #[tokio::test]
-async fn flink_37430_a_failure_is_told_down_to_its_innermost_cause() {
+async fn flink_37430_a_failure_is_reported_down_to_its_innermost_cause() {
     let operating = Operating::start(FakeFlink::start().await);
     let scene = Scene::running("savepoint").operator_option("reconcile.interval", "100 ms");
     operating.run(&scene);
@@ -90,13 +90,13 @@ async fn flink_37430_a_failure_is_told_down_to_its_innermost_cause() {
     assert_eq!(error["message"], outermost);
     let told = json!([{"message": chain[0]}, {"message": innermost}]);
     assert_eq!(error["throwableList"], told);
-    let is_told = |event: &Value| {
+    let is_reported = |event: &Value| {
         let message = event["message"].as_str().unwrap_or_default();
         event["reason"] == "Error" && message.contains(outermost) && message.contains(innermost)
     };
     operating
         .until("an event tells it", |cluster| {
-            cluster.objects("events").iter().any(is_told).then_some(())
+            cluster.objects("events").iter().any(is_reported).then_some(())
         })
         .await;
     operating.stop().await;
@@ -116,7 +116,7 @@ fn pod_in(state: Value, last: Value) -> Pod {
 }
 
 #[test]
-fn flink_37470_what_keeps_a_job_manager_from_running_is_told() {
+fn flink_37470_what_keeps_a_job_manager_from_running_is_reported() {
     let waiting = |reason: &str, message: &str| {
         pod_in(json!({"waiting": {"reason": reason, "message": message}}), json!({}))
     };
@@ -146,7 +146,11 @@ fn flink_37470_what_keeps_a_job_manager_from_running_is_told() {
         let state = plan.status.job_manager_deployment_status;
         assert_eq!(state, JobManagerDeploymentStatus::Error, "{cause}");
         assert!(error(&plan).contains(cause), "{}", error(&plan));
-        assert!(events(&plan).iter().any(|event| event.message.contains(cause)), "{}", told(&plan));
+        assert!(
+            events(&plan).iter().any(|event| event.message.contains(cause)),
+            "{}",
+            described(&plan)
+        );
     }
 }
 
@@ -161,7 +165,7 @@ fn events(plan: &Plan) -> Vec<&Event> {
 }
 
 #[test]
-fn flink_37730_the_exceptions_of_a_job_are_told_once() {
+fn flink_37730_the_exceptions_of_a_job_are_reported_once() {
     let mut scene = Scene::running("savepoint").in_state(JobStatusState::Restarting);
     let exception = |age: i64, text: &str| JobException {
         at: ago(age).as_millisecond(),
@@ -174,7 +178,7 @@ fn flink_37730_the_exceptions_of_a_job_are_told_once() {
     let exceptions: Vec<&Event> =
         events(&plan).into_iter().filter(|event| event.reason == "JobException").collect();
     // The operator has just started: its predecessor reported the old ones.
-    let [event] = exceptions[..] else { panic!("{}", told(&plan)) };
+    let [event] = exceptions[..] else { panic!("{}", described(&plan)) };
     assert!(event.message.contains("disk is full") && event.is_warning);
     // Its key makes it one event, whoever reports it again.
     let again = scene.plan();
@@ -209,7 +213,7 @@ async fn flink_37730_an_exception_is_one_event_over_restarts_of_the_operator() {
     let looks = || operating.flink.requests("GET /jobs/overview").len();
     let seen = looks();
     operating.until("the pass is over", |_| (looks() > seen + 1).then_some(())).await;
-    let told = told_of(&operating.cluster, "JobException");
+    let told = reported_of(&operating.cluster, "JobException");
     let [event] = &told[..] else { panic!("{told:#?}") };
     assert!(event["message"].as_str().unwrap().contains("disk is full"), "{event}");
     assert_eq!(event["count"], 1, "{event}");

@@ -28,7 +28,7 @@ use crate::support::operating::Operating;
 use crate::support::patience::{DEADLINES, PATIENCE};
 
 #[test]
-fn flink_27914_metrics_of_a_resource_are_kept_once_and_go_with_it() {
+fn flink_27914_metrics_of_a_resource_are_retained_once_and_go_with_it() {
     let identity = Identity { host: String::new(), namespace: String::new(), name: String::new() };
     let metrics = Metrics::new(Settings::of(&FlinkConfig::new()).unwrap(), identity);
     let now = Now { clock: Duration::ZERO, time: Timestamp::UNIX_EPOCH };

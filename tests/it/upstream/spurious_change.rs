@@ -17,7 +17,7 @@ use operator::mutator::{Kind, Mutator, Subject, mutate};
 use operator::webhook::admit::Jurisdiction;
 use operator::webhook::{ReviewRules, Task, Turn, Webhook};
 use serde_json::{Value, json};
-use testing::scene::{Scene, step_names, told};
+use testing::scene::{Scene, described, step_names};
 use tokio::time::Instant;
 
 use crate::support::fake_cluster::{FakeCluster, Recorded};
@@ -64,7 +64,7 @@ fn flink_36890_a_change_that_asks_for_nothing_is_noted_as_seen() {
         }),
     ] {
         let plan = edited.plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
         assert_eq!(plan.status.observed_generation, Some(2));
         let again = edited.after(&plan);
         assert_eq!(*again.plan().status, again.status, "written once");
@@ -169,7 +169,7 @@ fn an_edited_ingress_is_put_in_place_and_restarts_nothing() {
         let edited =
             Scene::running(mode).edit(|spec| spec.ingress = ingress("{{name}}.example.com"));
         let plan = edited.plan();
-        assert_eq!(step_names(&plan), ["apply-ingress"], "{mode}: {}", told(&plan));
+        assert_eq!(step_names(&plan), ["apply-ingress"], "{mode}: {}", described(&plan));
         let made = put(&plan)[0].clone().unwrap();
         assert_eq!(made["spec"]["rules"][0]["host"], "orders.example.com");
         let reconciliation = &plan.status.reconciliation_status;
@@ -177,7 +177,7 @@ fn an_edited_ingress_is_put_in_place_and_restarts_nothing() {
         assert!(last.contains("{{name}}.example.com"), "{last}");
         assert_eq!(reconciliation.last_stable_spec.as_deref(), Some(last), "it is stable still");
         let again = edited.after(&plan);
-        assert!(step_names(&again.plan()).is_empty(), "{}", told(&again.plan()));
+        assert!(step_names(&again.plan()).is_empty(), "{}", described(&again.plan()));
         let without = again.edit(|spec| spec.ingress = None);
         assert_eq!(put(&without.plan()), [None]);
         let more = again_with_image(&without);
@@ -206,17 +206,17 @@ fn flink_38479_a_stored_spec_without_configuration_is_compared() {
         scene.status.reconciliation_status.last_reconciled_spec.clone_from(&text);
         scene.status.reconciliation_status.last_stable_spec = text;
         let plan = scene.plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
         let edited = scene.clone().edit(|spec| {
             let options = &mut spec.flink_configuration.0;
             options.insert("taskmanager.numberOfTaskSlots".into(), json!("2"));
             options.insert("kubernetes.operator.job.upgrade.preflight".into(), json!("none"));
         });
         let plan = edited.plan();
-        let is_told = plan.steps.iter().any(|step| {
+        let is_reported = plan.steps.iter().any(|step| {
             matches!(step, Step::Event(event) if event.message.contains("flinkConfiguration.taskmanager.numberOfTaskSlots : null -> 2"))
         });
-        assert!(is_told, "{}", told(&plan));
+        assert!(is_reported, "{}", described(&plan));
     }
 }
 

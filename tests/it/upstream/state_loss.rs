@@ -27,7 +27,7 @@ pub(crate) fn checkpoint() -> Value {
 
 /// Starts a job that was stopped for its last state beside these ConfigMaps; returns the error, or `None` if its
 /// cluster was created.
-async fn start_beside(maps: &[Value]) -> Option<String> {
+async fn start_alongside(maps: &[Value]) -> Option<String> {
     let scene = Scene::running("last-state").upgrading(UpgradeMode::LastState);
     let operating = Operating::start(FakeFlink::start().await);
     for map in maps {
@@ -49,13 +49,13 @@ async fn start_beside(maps: &[Value]) -> Option<String> {
 async fn flink_30437_metadata_of_the_cluster_is_none_of_the_job() {
     let of_cluster = ha_map("orders-cluster-config-map", json!({"leader": "http://orders:8081"}));
     let refusal =
-        start_beside(std::slice::from_ref(&of_cluster)).await.expect("a start is refused");
+        start_alongside(std::slice::from_ref(&of_cluster)).await.expect("a start is refused");
     assert!(
         refusal.contains("HA metadata is not available to restore from last state"),
         "{refusal}"
     );
     let of_job = ha_map(&format!("orders-{JOB_ID}-config-map"), checkpoint());
-    assert_eq!(start_beside(&[of_cluster, of_job]).await, None);
+    assert_eq!(start_alongside(&[of_cluster, of_job]).await, None);
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn flink_30408_only_a_config_map_of_this_job_counts() {
         (ha_map("orders-cluster-config-map", checkpoint()), false),
         (ha_map("autoscaler-orders", checkpoint()), false),
     ] {
-        let refusal = start_beside(std::slice::from_ref(&map)).await;
+        let refusal = start_alongside(std::slice::from_ref(&map)).await;
         assert_eq!(refusal.is_none(), counts, "{}: {refusal:?}", map["metadata"]);
     }
 }

@@ -10,7 +10,7 @@ use clients::flink::savepoints::{SavepointStatus, StopRequest};
 use kube::api::{Api, Patch, PatchParams};
 use lifecycle::world::{Fact, Stop};
 use serde_json::json;
-use testing::scene::{JOB_ID, Scene, error, step_names, told};
+use testing::scene::{JOB_ID, Scene, described, error, step_names};
 
 use crate::support::fake_cluster::Fault;
 use crate::support::fake_flink::{FakeFlink, Fault as FlinkFault};
@@ -134,7 +134,7 @@ async fn flink_37370_a_job_without_checkpoints_is_seen_to_finish() {
 }
 
 #[tokio::test]
-async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
+async fn flink_37372_a_failure_that_nobody_can_deserialise_is_reported_and_over() {
     let fake = FakeFlink::start().await;
     fake.run_job(JOB_ID);
     // The fake's `serialized-throwable` is truncated after its magic number.
@@ -156,7 +156,7 @@ async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
     let mut stopping = changed.clone().after(&changed.plan());
     stopping.facts.stop = Fact::Known(Stop::Failed { message });
     let plan = stopping.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     assert!(error(&plan).contains("disk is full"), "{}", error(&plan));
     assert!(plan.look_again.is_some_and(|pause| pause >= Duration::from_secs(1)));
     // It is over: it is not requested again, the job continues, and the error stays in the status.
@@ -168,7 +168,7 @@ async fn flink_37372_a_failure_that_nobody_can_deserialise_is_told_and_over() {
     later.facts.stop = Fact::NotAsked;
     for _ in 0..3 {
         let plan = later.plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
         assert!(plan.because.contains("will be retried"), "{}", plan.because);
         assert!(error(&plan).contains("disk is full"), "{}", error(&plan));
         assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running));

@@ -32,7 +32,7 @@ fn with_spec(lines: &str) -> String {
 }
 
 #[test]
-fn resources_are_typed_and_kept_as_written() {
+fn resources_are_typed_and_stored_as_written() {
     let documents = parse("job.yaml", BASIC).unwrap();
     let [document] = &documents[..] else { panic!("one document, not {}", documents.len()) };
     assert_eq!(
@@ -285,7 +285,7 @@ fn what_would_take_too_much_to_read_is_refused() {
 }
 
 #[test]
-fn a_time_that_is_none_is_told_by_its_field() {
+fn a_time_that_is_none_is_reported_by_its_field() {
     problems(
         &BASIC.replace("metadata:\n", "metadata:\n  creationTimestamp: today\n"),
         expect![[r#"
@@ -295,7 +295,7 @@ fn a_time_that_is_none_is_told_by_its_field() {
 }
 
 #[test]
-fn what_is_beside_an_unknown_field_is_read_all_the_same() {
+fn what_is_alongside_an_unknown_field_is_read_all_the_same() {
     let text = BASIC.replace("  image:", "  imagee: x\n  image:");
     let (documents, problems) = read("basic.yaml", &text);
     assert_eq!(documents.iter().map(|it| it.resource.name()).collect::<Vec<_>>(), ["basic"]);

@@ -113,7 +113,7 @@ fn what_the_configuration_does_not_say_is_as_flink_has_it_or_no_estimate() {
 }
 
 #[test]
-fn one_price_is_enough_and_a_wrong_one_is_told() {
+fn one_price_is_enough_and_a_wrong_one_is_reported() {
     let read = |key: &str, value: &str| Prices::read(&config(&[(key, value)]));
     let cpu = read("job.autoscaler.cost.cpu-hour", "0.04").unwrap();
     assert_eq!(cpu, Prices { cpu_hour: Some(0.04), gib_hour: None });

@@ -38,7 +38,7 @@ impl Cycle {
             let changes = changes.collect();
             let vertices = topology.in_order().filter_map(|(id, vertex)| {
                 let figures = evaluation.vertices.get(id)?;
-                Some((id.clone(), plugin::told_with_figures(id, vertex, figures)))
+                Some((id.clone(), plugin::described_with_figures(id, vertex, figures)))
             });
             let teller = facts.teller(evaluation.is_backlog);
             let vetoed = match teller.verdict(executor, vertices, &changes, &limits)? {

@@ -158,7 +158,7 @@ fn decided(options: &[(&str, &str)], prepare: impl Fn(&mut Job)) -> (Job, Cycle)
 }
 
 #[test]
-fn a_decision_is_recorded_and_told() {
+fn a_decision_is_recorded_and_reported() {
     let (_, cycle) = decided(&[], |_| ());
     assert_eq!(cycle.outcome, Outcome::Scaled);
     assert_eq!(cycle.state.overrides, [("source".into(), 3)].into());
@@ -188,7 +188,7 @@ fn pods() -> Pods {
 }
 
 #[test]
-fn a_decision_tells_what_it_costs_carried_out_or_not() {
+fn a_decision_shows_what_it_costs_carried_out_or_not() {
     let pods = pods();
     let prices = [("cost.cpu-hour", "0.04"), ("cost.gib-hour", "0.01")];
     for scaling in ["true", "false"] {
@@ -229,7 +229,7 @@ fn nothing_is_decided_while_the_job_is_not_stable() {
 }
 
 #[test]
-fn switched_off_scaling_tells_and_does_nothing() {
+fn switched_off_scaling_reports_and_does_nothing() {
     let (_, cycle) = decided(&[("scaling.enabled", "false")], |_| ());
     assert_eq!(cycle.outcome, Outcome::Disabled(Disabled::Scaling));
     assert_eq!(cycle.state.overrides, BTreeMap::new());

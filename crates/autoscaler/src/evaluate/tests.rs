@@ -122,7 +122,7 @@ fn an_edge_of_two_inputs_is_what_the_other_one_does_not_send() {
 }
 
 #[test]
-fn an_edge_beside_others_is_what_is_sent() {
+fn an_edge_alongside_others_is_what_is_sent() {
     // `a` and `b` both feed `c` and `d`, so that nothing distinguishes their edges.
     let graph: &[(&str, &[&str])] =
         &[("a", &[]), ("b", &[]), ("c", &["a", "b"]), ("d", &["a", "b"])];

@@ -60,8 +60,8 @@ impl Teller<'_> {
     ) -> Result<Vec<(Metric, Evaluated)>, Halt> {
         let facts = || {
             let inputs = vertex.inputs.keys().filter_map(|id| Some((id, evaluated.get(id)?)));
-            let inputs = inputs.map(|(id, of)| (id.to_string(), told_figures(of)));
-            vec![told_vertex(id, vertex), told_figures(figures), inputs.collect()]
+            let inputs = inputs.map(|(id, of)| (id.to_string(), described_figures(of)));
+            vec![described_vertex(id, vertex), described_figures(figures), inputs.collect()]
         };
         self.answer(named, Some(id), facts, read_figures)
     }
@@ -87,7 +87,7 @@ impl Teller<'_> {
                 "min": target.lower,
                 "max": max,
             });
-            vec![told_vertex(id, vertex), told_figures(figures), alignment]
+            vec![described_vertex(id, vertex), described_figures(figures), alignment]
         };
         self.answer(named, Some(id), facts, |answer| {
             let aligned = (!answer.is_null()).then(|| read_parallelism(answer, target.lower, max));
@@ -118,7 +118,7 @@ impl Teller<'_> {
     }
 }
 
-fn told_vertex(id: &VertexId, vertex: &Vertex) -> Value {
+fn described_vertex(id: &VertexId, vertex: &Vertex) -> Value {
     json!({
         "id": id,
         "parallelism": vertex.parallelism,
@@ -131,14 +131,14 @@ fn told_vertex(id: &VertexId, vertex: &Vertex) -> Value {
 }
 
 /// Describes a vertex and its figures, for rules that use all of them.
-pub fn told_with_figures(id: &VertexId, vertex: &Vertex, figures: &Figures) -> Value {
-    let mut told = told_vertex(id, vertex);
-    told["metrics"] = told_figures(figures);
+pub fn described_with_figures(id: &VertexId, vertex: &Vertex, figures: &Figures) -> Value {
+    let mut told = described_vertex(id, vertex);
+    told["metrics"] = described_figures(figures);
     told
 }
 
 /// Omits what was not measured, and rates without a limit.
-fn told_figures(figures: &Figures) -> Value {
+fn described_figures(figures: &Figures) -> Value {
     let told = figures.0.iter().filter_map(|(metric, evaluated)| {
         let Evaluated { current, average } = *evaluated;
         let of = [("current", current), ("average", average)];

@@ -222,7 +222,7 @@ fn what_is_in_force_is_not_guessed() {
 }
 
 #[test]
-fn an_option_that_is_not_tuned_is_told_by_its_key_alone() {
+fn an_option_that_is_not_tuned_is_reported_by_its_key_alone() {
     let error = |config: &str| read::config(config).unwrap_err();
     assert_eq!(
         error("overrides: {s3.secret-key: hush}\nremovals: []\n"),
@@ -236,7 +236,7 @@ fn an_option_that_is_not_tuned_is_told_by_its_key_alone() {
 }
 
 #[test]
-fn what_others_store_beside_is_kept() {
+fn what_others_store_alongside_is_retained() {
     let mut data = stored();
     data.insert("ofTomorrow".to_owned(), "?".to_owned());
     assert_eq!(write(&read(&data).unwrap()).unwrap().data, data);
@@ -292,7 +292,7 @@ fn a_vertex_without_entries_comes_back() {
 }
 
 #[test]
-fn the_reason_of_a_scaling_is_stored_beside_what_the_java_operator_knows() {
+fn the_reason_of_a_scaling_is_stored_alongside_what_the_java_operator_knows() {
     let mut given = read(&stored()).unwrap();
     let at = time("2023-11-14T22:14:20Z");
     let reason = |rule: &str, number| Reason { rule: rule.to_owned(), number };

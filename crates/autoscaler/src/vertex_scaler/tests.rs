@@ -283,7 +283,7 @@ fn scaled_from(current: u32, new: u32, rate: f64, expected: f64) -> VertexHistor
 }
 
 #[test]
-fn an_ineffective_scale_up_is_told_and_blocks_where_asked() {
+fn an_ineffective_scale_up_is_reported_and_blocks_where_asked() {
     let history = scaled_from(5, 10, 100.0, 200.0);
     let example = Example { history, ..example(10, 200.0, 105.0, "1.0") };
     let told = example.clone().gives(20, true);

@@ -11,7 +11,7 @@ use api::status::{JobStatusState, LifecycleState};
 use blue_green::child::Child;
 use blue_green::plan::Step;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use lifecycle::conditions::{Told, UPGRADES_PAUSED, WAITS_FOR_TURN};
+use lifecycle::conditions::{ReportedWait, UPGRADES_PAUSED, WAITS_FOR_TURN};
 use lifecycle::wait::Awaited;
 use lifecycle::world::{Fact, Turn};
 use serde_json::json;
@@ -61,7 +61,7 @@ impl Sim {
         self.has_reason("Aborted") && self.is_in(BlueGreenState::ActiveBlue)
     }
 
-    fn until_told(&mut self, beginning: &str) {
+    fn until_reported(&mut self, beginning: &str) {
         self.until("told", |sim| {
             sim.status.error.as_ref().is_some_and(|error| error.starts_with(beginning))
         });
@@ -73,7 +73,7 @@ impl Sim {
 }
 
 #[test]
-fn the_spec_that_served_is_kept_with_the_savepoint_that_it_left() {
+fn the_spec_that_served_is_stored_with_the_savepoint_that_it_left() {
     let mut sim = serving(UpgradeMode::Savepoint);
     sim.edit_job(|job| job.parallelism = Some(3));
     sim.until("started", |sim| sim.children.len() == 2);
@@ -87,7 +87,7 @@ fn the_spec_that_served_is_kept_with_the_savepoint_that_it_left() {
 
 /// A host that happens to begin like those of the children belongs to the template itself.
 #[test]
-fn the_spec_that_served_is_kept_as_the_template_has_it() {
+fn the_spec_that_served_is_stored_as_the_template_has_it() {
     const HOST: &str = "blue-{{name}}.example.com";
     let mut sim = Sim::new(UpgradeMode::Savepoint);
     sim.edit(|spec| spec.ingress = serde_json::from_value(json!({"template": HOST})).unwrap());
@@ -170,7 +170,7 @@ fn a_redeploy_does_not_say_that_what_it_starts_from_was_left() {
 }
 
 #[test]
-fn a_job_that_serves_and_fails_is_told_until_it_runs_again() {
+fn a_job_that_serves_and_fails_is_reported_until_it_runs_again() {
     let mut sim = serving(UpgradeMode::Savepoint);
     sim.children.get_mut(&Colour::Blue).unwrap().fail();
     sim.until("told", |sim| sim.status.job_status.state == Some(JobStatusState::Failing));
@@ -409,7 +409,7 @@ fn a_savepoint_that_was_not_used_is_not_used_later() {
 
 /// No child was changed for it, but one that fails meanwhile must be reported.
 #[test]
-fn a_job_that_fails_beside_a_savepoint_that_is_not_wanted_any_more_is_told() {
+fn a_job_that_fails_alongside_a_savepoint_that_is_not_wanted_any_more_is_reported() {
     let mut sim = serving(UpgradeMode::Savepoint);
     sim.edit_job(|job| job.parallelism = Some(3));
     sim.until("saved", |sim| sim.is_in(BlueGreenState::SavepointingBlue));
@@ -487,7 +487,7 @@ fn a_child_that_was_replaced_unrecorded_gets_the_spec_that_is_wanted_by_then() {
 
 /// The operator died before the rest of the change was stored.
 #[test]
-fn a_child_that_was_replaced_unrecorded_and_fails_is_told() {
+fn a_child_that_was_replaced_unrecorded_and_fails_is_reported() {
     let mut sim = serving(UpgradeMode::Stateless);
     sim.lose_child(Colour::Blue);
     while !sim.children.is_empty() {
@@ -607,7 +607,7 @@ fn an_aborted_target_is_deleted_without_a_savepoint() {
 
 /// If nothing else runs, the target may be all that went on.
 #[test]
-fn a_target_beside_a_job_that_is_down_is_not_deleted_without_its_savepoint() {
+fn a_target_alongside_a_job_that_is_down_is_not_deleted_without_its_savepoint() {
     let mut sim = Sim::new(UpgradeMode::Savepoint);
     sim.save_on_deletion(true);
     sim.settle();
@@ -621,7 +621,7 @@ fn a_target_beside_a_job_that_is_down_is_not_deleted_without_its_savepoint() {
 
 /// The child's own status is not where its user looks, and its spec belongs to this resource.
 #[test]
-fn what_a_child_waits_for_at_its_deletion_is_told_and_can_be_ended_here() {
+fn what_a_child_waits_for_at_its_deletion_is_reported_and_can_be_ended_here() {
     let mut sim = Sim::new(UpgradeMode::Savepoint);
     sim.save_on_deletion(true);
     sim.settle();
@@ -650,7 +650,7 @@ fn finalizers_that_hold_a_child_are_named() {
     let blue = sim.children.get_mut(&Colour::Blue).unwrap();
     blue.gone_in = Some(90);
     blue.object.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
-    sim.until_told(
+    sim.until_reported(
         "`orders-blue` is being deleted and waits: its finalizers are [example.com/hold]",
     );
     sim.until("gone", |sim| !sim.children.contains_key(&Colour::Blue));
@@ -659,7 +659,7 @@ fn finalizers_that_hold_a_child_are_named() {
 }
 
 #[test]
-fn a_change_that_waits_for_a_job_that_does_not_run_is_told() {
+fn a_change_that_waits_for_a_job_that_does_not_run_is_reported() {
     let mut sim = serving(UpgradeMode::Savepoint);
     sim.settings.grace = std::time::Duration::from_mins(1);
     sim.children.get_mut(&Colour::Blue).unwrap().unready = 100;
@@ -668,7 +668,7 @@ fn a_change_that_waits_for_a_job_that_does_not_run_is_told() {
     sim.until("waiting", |sim| sim.has_reason("WaitingForJob"));
     assert_eq!(sim.status.error, None);
     let since = sim.now;
-    sim.until_told(
+    sim.until_reported(
         "the change waits for the job of `orders-blue`, which is starting or recovering. ",
     );
     assert!(sim.now.duration_since(since).as_secs() >= 60, "{since} {}", sim.now);
@@ -678,12 +678,12 @@ fn a_change_that_waits_for_a_job_that_does_not_run_is_told() {
 }
 
 #[test]
-fn a_web_ui_that_holds_up_the_end_of_a_transition_is_told() {
+fn a_web_ui_that_holds_up_the_end_of_a_transition_is_reported() {
     let mut sim = serving(UpgradeMode::Savepoint);
     sim.ingress_refused = true;
     sim.edit_job(|job| job.parallelism = Some(3));
     sim.until("refused", |sim| sim.has_reason("IngressRefused"));
-    sim.until_told("`orders-blue` stays while the web UI points to it. ");
+    sim.until_reported("`orders-blue` stays while the web UI points to it. ");
     assert_eq!(sim.children.len(), 2);
     sim.ingress_refused = false;
     sim.until("pointed to", |sim| sim.ingress == Some(Colour::Green));
@@ -797,7 +797,7 @@ fn a_resource_is_taken_over_from_the_java_operator_in_each_state() {
 
 /// After giving up a spec the Java operator has it recorded, and nothing says that it does not run.
 #[test]
-fn what_the_java_operator_gave_up_is_told_and_not_tried_again_by_itself() {
+fn what_the_java_operator_gave_up_is_reported_and_not_tried_again_by_itself() {
     let mut sim = serving(UpgradeMode::Savepoint);
     let blue = sim.uid(Colour::Blue);
     sim.edit_job(|job| job.parallelism = Some(3));
@@ -819,7 +819,7 @@ fn what_the_java_operator_gave_up_is_told_and_not_tried_again_by_itself() {
 
 /// The Java operator keeps this operator's conditions, which describe what was in progress then.
 #[test]
-fn what_the_java_operator_gave_up_is_told_beside_a_condition_of_something_else() {
+fn what_the_java_operator_gave_up_is_reported_alongside_a_condition_of_something_else() {
     let mut sim = serving(UpgradeMode::Savepoint);
     sim.edit_job(|job| job.state = JobState::Suspended);
     sim.until("changed", |sim| sim.status.abort_timestamp.is_some());
@@ -889,16 +889,16 @@ fn a_transition_that_waits_for_its_turn_begins_nothing_and_says_so_once() {
             "{plan:?}"
         );
         assert_eq!(plan.waits.map(|waits| waits.on), Some(Awaited::Turn));
-        let told = Told::of(&sim.status.conditions).unwrap();
+        let told = ReportedWait::of(&sim.status.conditions).unwrap();
         assert_eq!((told.generation, told.is_paused), (2, reason == UPGRADES_PAUSED));
         sim.assert_rests();
         // A new process does not know yet, and does not say anything else meanwhile.
         sim.turn = Fact::Unknown("the list is not complete".to_owned());
         sim.assert_rests();
-        assert_eq!(Told::of(&sim.status.conditions), Some(told));
+        assert_eq!(ReportedWait::of(&sim.status.conditions), Some(told));
         sim.turn = Fact::Known(Turn::Taken);
         sim.settle();
-        assert_eq!(Told::of(&sim.status.conditions), None);
+        assert_eq!(ReportedWait::of(&sim.status.conditions), None);
         assert_eq!(sim.serving(), Some(Colour::Green));
     }
 }
@@ -907,7 +907,7 @@ fn a_transition_that_waits_for_its_turn_begins_nothing_and_says_so_once() {
 fn a_transition_whose_turn_cannot_be_known_says_so_in_time() {
     let mut sim = waiting(Turn::Waits);
     sim.turn = Fact::Unknown("the option is not a number".to_owned());
-    sim.until_told("whether the transition may begin is not known: the option is not a number");
+    sim.until_reported("whether the transition may begin is not known: the option is not a number");
     sim.turn = Fact::Known(Turn::Waits);
     sim.pass(None);
     assert_eq!(sim.status.error, None);
@@ -920,7 +920,7 @@ fn who_reverts_suspends_or_redeploys_waits_for_nobody() {
     sim.pass(None);
     sim.edit_job(|job| job.parallelism = Some(2));
     sim.pass(None);
-    assert_eq!(Told::of(&sim.status.conditions), None);
+    assert_eq!(ReportedWait::of(&sim.status.conditions), None);
     sim.edit_job(|job| job.state = JobState::Suspended);
     sim.settle();
     sim.edit_job(|job| job.state = JobState::Running);

@@ -14,7 +14,7 @@ use api::job::{JobState, UpgradeMode};
 use blue_green::change::is_suspended;
 use blue_green::plan::Step;
 use jiff::{SignedDuration, Timestamp};
-use lifecycle::conditions::Told;
+use lifecycle::conditions::ReportedWait;
 use serde_json::json;
 use testing::exploration::{self, Budget, Explored, Rested};
 use testing::laws::Law;
@@ -235,7 +235,7 @@ impl Explored for State {
             return assert!(stays || self.sim.children.is_empty(), "left behind");
         }
         if !self.sim.is_held_up() && !is_paused(&self.sim.resource.metadata) {
-            self.sim.assert_told();
+            self.sim.assert_reported();
         }
         let mut sim = self.sim.clone();
         sim.heal();
@@ -256,7 +256,7 @@ impl Sim {
     }
 
     /// Asserts that the status says so if the spec is not fulfilled, and that it names the right running child.
-    pub(crate) fn assert_told(&self) {
+    pub(crate) fn assert_reported(&self) {
         let conditions = &self.status.conditions;
         let serving = conditions.iter().find(|it| it.type_.as_deref() == Some(SERVING)).unwrap();
         let running: Vec<Colour> =
@@ -288,9 +288,13 @@ impl Sim {
             "{law}: a suspend is forgotten: {:?}",
             self.status
         );
-        let waits = Told::of(conditions).is_some();
-        let is_told = self.status.error.is_some() || running.is_empty() || waits;
-        assert!(is_told || self.has_wish(), "{law}: at rest without a word: {:?}", self.status);
+        let waits = ReportedWait::of(conditions).is_some();
+        let is_reported = self.status.error.is_some() || running.is_empty() || waits;
+        assert!(
+            is_reported || self.has_request(),
+            "{law}: at rest without a word: {:?}",
+            self.status
+        );
     }
 
     /// Returns the seconds since `time`, as far as they make a difference.
@@ -408,7 +412,7 @@ fn every_way_of_two_edits_keeps_the_laws() {
 
 /// Each operator continues from what the other one left.
 #[test]
-fn every_way_beside_the_java_operator_keeps_the_laws() {
+fn every_way_alongside_the_java_operator_keeps_the_laws() {
     let sim = serving(UpgradeMode::Savepoint);
     explore_with("blue/green, beside Java", sim, (EDITS, JAVA), "1,2,0");
 }
@@ -416,13 +420,13 @@ fn every_way_beside_the_java_operator_keeps_the_laws() {
 /// The resource is paused and unpaused at any moment of a transition.
 #[test]
 fn every_way_through_a_paused_transition_keeps_the_laws() {
-    const WISHES: &[Edit] = &[Edit::Abort, Edit::Pause, Edit::Unpause];
+    const REQUESTS: &[Edit] = &[Edit::Abort, Edit::Pause, Edit::Unpause];
     const FAULTS: &[Fault] =
         &[Fault::Job(Role::Serving), Fault::Unready(Role::Other), Fault::Child(Role::Other)];
     for (name, mode) in third(MODES) {
         let mut sim = serving(mode);
         sim.edit_job(|job| job.parallelism = Some(4));
-        explore_with(&format!("blue/green, {name}, paused"), sim, (WISHES, FAULTS), "2,1,0");
+        explore_with(&format!("blue/green, {name}, paused"), sim, (REQUESTS, FAULTS), "2,1,0");
     }
 }
 
@@ -439,11 +443,11 @@ fn every_way_through_what_is_suspended_keeps_the_laws() {
 /// sent, or the operator has a wrong clock.
 #[test]
 fn every_way_through_an_upheaval_of_a_transition_keeps_the_laws() {
-    const WISHES: &[Edit] =
+    const REQUESTS: &[Edit] =
         &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::InPlace, Edit::Delete];
     for (name, mode) in third(MODES) {
         let name = format!("blue/green, {name}, upheavals");
-        explore_with(&name, serving(mode), (WISHES, UPHEAVALS), "1,1,0");
+        explore_with(&name, serving(mode), (REQUESTS, UPHEAVALS), "1,1,0");
     }
 }
 
@@ -454,13 +458,14 @@ const MODES: [(&str, UpgradeMode); 2] =
 /// already.
 #[test]
 fn every_way_through_an_interrupted_pass_of_a_transition_keeps_the_laws() {
-    const WISHES: &[Edit] = &[Edit::Back, Edit::Suspend, Edit::Redeploy, Edit::Abort, Edit::Delete];
+    const REQUESTS: &[Edit] =
+        &[Edit::Back, Edit::Suspend, Edit::Redeploy, Edit::Abort, Edit::Delete];
     const FAULTS: &[Fault] =
         &[Fault::Job(Role::Serving), Fault::Unready(Role::Other), Fault::Child(Role::Other)];
     for (name, mode) in third(MODES) {
         let mut sim = serving(mode);
         sim.edit_job(|job| job.parallelism = Some(4));
-        let mut start = start(sim, (WISHES, FAULTS), "1,1,0");
+        let mut start = start(sim, (REQUESTS, FAULTS), "1,1,0");
         start.is_interrupted = true;
         exploration::explore(&format!("blue/green, {name}, interrupted"), start);
     }

@@ -429,7 +429,7 @@ fn spells_of_the_java_operator_leave_nothing_that_cannot_be_gone_on_from() {
                 sim.pass(crash_at);
             }
             sim.leave_alone();
-            sim.assert_told();
+            sim.assert_reported();
             sim.heal();
             let is_lost = sim.name_lost_state();
             assert!(!is_lost || was_lost, "nobody serves, and it was not the Java operator");

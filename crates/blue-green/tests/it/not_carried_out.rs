@@ -10,7 +10,7 @@ use blue_green::plan::Step;
 use crate::upheaval::{Change, Refused, Untold};
 use crate::world::Sim;
 
-const TOLD: &str = "the last step was not carried out: quota";
+const REPORTED: &str = "the last step was not carried out: quota";
 
 /// A transition is due, and the API server rejects such writes.
 fn refused(what: Refused) -> Sim {
@@ -33,10 +33,10 @@ fn error(sim: &Sim) -> &str {
 }
 
 #[test]
-fn a_target_that_is_not_admitted_is_told_once_and_created_when_it_is() {
+fn a_target_that_is_not_admitted_is_reported_once_and_created_when_it_is() {
     let mut sim = refused(Refused::Creations);
     wait(&mut sim, 8);
-    assert_eq!(error(&sim), TOLD);
+    assert_eq!(error(&sim), REPORTED);
     assert_eq!(sim.status.blue_green_state, Some(BlueGreenState::TransitioningToGreen));
     let writes = sim.writes;
     wait(&mut sim, 8);
@@ -72,18 +72,18 @@ fn a_target_that_is_not_admitted_makes_room_for_the_next_edit() {
 }
 
 #[test]
-fn a_first_child_that_is_not_admitted_is_told() {
+fn a_first_child_that_is_not_admitted_is_reported() {
     let mut sim = Sim::new(UpgradeMode::Savepoint);
     sim.change_around(Change::RefusedForGood(Refused::Creations));
     wait(&mut sim, 5);
-    assert_eq!(error(&sim), TOLD);
+    assert_eq!(error(&sim), REPORTED);
     sim.end_upheaval();
     sim.settle();
     assert_eq!(error(&sim), "");
 }
 
 #[test]
-fn a_change_of_the_target_that_is_not_admitted_is_told_and_may_be_aborted() {
+fn a_change_of_the_target_that_is_not_admitted_is_reported_and_may_be_aborted() {
     for is_aborted in [false, true] {
         let mut sim = refused(Refused::Changes);
         // Long enough for the edit to come before the end of the transition.
@@ -93,7 +93,7 @@ fn a_change_of_the_target_that_is_not_admitted_is_told_and_may_be_aborted() {
         }
         sim.edit_job(|job| job.parallelism = Some(5));
         wait(&mut sim, 5);
-        assert_eq!(error(&sim), TOLD);
+        assert_eq!(error(&sim), REPORTED);
         if is_aborted {
             let uid = Child(&sim.children[&Colour::Green].object).uid().to_owned();
             sim.annotate(ABORT_ANNOTATION, uid);
@@ -123,7 +123,7 @@ fn a_target_that_does_not_keep_its_spec_is_given_up() {
 
 /// The serving child is changed in place, and a webhook changes the image that it is given.
 #[test]
-fn a_change_in_place_that_does_not_stay_is_told_once() {
+fn a_change_in_place_that_does_not_stay_is_reported_once() {
     let mut sim = Sim::new(UpgradeMode::Savepoint);
     sim.settle();
     sim.change_around(Change::Rewrite);
@@ -139,7 +139,7 @@ fn a_change_in_place_that_does_not_stay_is_told_once() {
 }
 
 #[test]
-fn children_and_a_web_ui_that_cannot_be_read_are_left_alone_and_told() {
+fn children_and_a_web_ui_that_cannot_be_read_are_left_alone_and_reported() {
     for (untold, told) in [
         (Untold::Children, "the last step was not carried out: the children cannot be read"),
         (Untold::WebUi, "`orders-blue` stays while the web UI points to it"),

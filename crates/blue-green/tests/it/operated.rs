@@ -85,7 +85,7 @@ impl Operated for Sim {
         &plan.steps
     }
 
-    fn told(&self, plan: &Plan) -> String {
+    fn described(&self, plan: &Plan) -> String {
         let names: Vec<&str> = plan.steps.iter().map(Step::name).collect();
         format!("{:?} {}: {names:?}", self.status.blue_green_state, plan.because)
     }
@@ -204,14 +204,17 @@ impl Sim {
         }
         let since = *self.upheaval.unread_since.get_or_insert(self.now);
         let has_lasted = self.now.duration_since(since) >= SignedDuration::from_mins(1);
-        let is_told = has_lasted && self.resource.metadata.deletion_timestamp.is_none();
-        let status =
-            if is_told { not_carried_out::told(&self.status, why) } else { self.status.clone() };
+        let is_reported = has_lasted && self.resource.metadata.deletion_timestamp.is_none();
+        let status = if is_reported {
+            not_carried_out::described(&self.status, why)
+        } else {
+            self.status.clone()
+        };
         Some(Plan {
             because: why.to_owned(),
             steps: vec![],
             status: Box::new(status),
-            look_again: Some(Duration::from_secs(if is_told { 100 } else { 1 })),
+            look_again: Some(Duration::from_secs(if is_reported { 100 } else { 1 })),
             waits: None,
         })
     }
@@ -234,7 +237,7 @@ impl Sim {
         let is_record = |step: &Step| matches!(step, Step::WriteStatus(_) | Step::Event(_));
         let is_going = self.resource.metadata.deletion_timestamp.is_some();
         if is_paused(&self.resource.metadata) && !is_going {
-            let (law, told) = (Law::Paused, self.told(plan));
+            let (law, told) = (Law::Paused, self.described(plan));
             assert!(plan.steps.iter().all(is_record), "{law}: {told}");
             let condition = of_type(&plan.status.conditions, PAUSED);
             assert!(condition.is_some(), "{law}: not told: {:?}", plan.status);
@@ -293,7 +296,7 @@ fn upheavals_and_interrupted_passes_never_leave_nobody_who_serves() {
 
 /// A request of a process that died arrives when the next one has given up the transition.
 #[test]
-fn a_target_that_is_created_late_does_not_serve_beside_the_next_one() {
+fn a_target_that_is_created_late_does_not_serve_alongside_the_next_one() {
     let mut sim = Sim::new(UpgradeMode::Savepoint);
     sim.settle();
     sim.edit_job(|job| job.parallelism = Some(3));

@@ -135,7 +135,7 @@ impl Fleet {
         for second in 0.. {
             assert!(second < 1_000, "{} wait", self.waiting());
             self.tick(choices);
-            if self.sims.iter().all(|sim| sim.has_wish() && sim.is_at_rest()) {
+            if self.sims.iter().all(|sim| sim.has_request() && sim.is_at_rest()) {
                 return assert_eq!(self.waiting(), 0);
             }
         }

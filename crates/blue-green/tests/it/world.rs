@@ -232,7 +232,7 @@ impl Sim {
         self.children.get(&colour).is_some_and(|child| Child(&child.object).runs())
     }
 
-    pub(crate) fn has_wish(&self) -> bool {
+    pub(crate) fn has_request(&self) -> bool {
         let Some(child) = self.serving().and_then(|colour| self.children.get(&colour)) else {
             return false;
         };
@@ -526,7 +526,7 @@ impl Sim {
                 let pause = self.pass(None).look_again.unwrap_or(Duration::from_secs(100_000));
                 due = self.now + SignedDuration::try_from(pause).unwrap();
             }
-            if self.has_wish() && self.is_at_rest() {
+            if self.has_request() && self.is_at_rest() {
                 return;
             }
         }

@@ -30,9 +30,9 @@ pub(super) fn of(operator: &FlinkConfig) -> Result<PathBuf, Error> {
 
 /// Creates the folder, unless it is there and only this user may write to it.
 fn make_private(folder: &Path) -> Result<(), String> {
-    let told = |error: std::io::Error| error.to_string();
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(told)?;
-    let metadata = fs::symlink_metadata(folder).map_err(told)?;
+    let described = |error: std::io::Error| error.to_string();
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(described)?;
+    let metadata = fs::symlink_metadata(folder).map_err(described)?;
     let user = rustix::process::geteuid().as_raw();
     if !metadata.is_dir() {
         return Err("it is not a directory".to_owned());

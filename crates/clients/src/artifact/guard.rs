@@ -38,7 +38,7 @@ impl Guard {
         let is_refused = request.restricted.clone().map(|restricted| {
             Arc::new(move |address| restricted.contains(address)) as Arc<Refusal>
         });
-        Self { lookup: look_up, is_refused }
+        Self { lookup: resolve_host, is_refused }
     }
 
     /// Returns the addresses of the URL's host, after checking each of them; `None` if any may be used.
@@ -56,7 +56,7 @@ impl Guard {
         let addresses = match host {
             Host::Ipv4(address) => vec![SocketAddr::from((address, port))],
             Host::Ipv6(address) => vec![SocketAddr::from((address, port))],
-            Host::Domain(domain) => self.look_up(domain, port, request).await?,
+            Host::Domain(domain) => self.resolve_host(domain, port, request).await?,
         };
         match addresses.iter().map(SocketAddr::ip).find(|address| is_refused(*address)) {
             Some(address) => {
@@ -66,7 +66,7 @@ impl Guard {
         }
     }
 
-    async fn look_up(
+    async fn resolve_host(
         &self,
         domain: &str,
         port: u16,
@@ -86,6 +86,6 @@ impl Guard {
     }
 }
 
-fn look_up(domain: String, port: u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
+fn resolve_host(domain: String, port: u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
     Box::pin(async move { Ok(tokio::net::lookup_host((domain, port)).await?.collect()) })
 }

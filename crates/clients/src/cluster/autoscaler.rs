@@ -19,13 +19,13 @@ pub type Data = BTreeMap<String, String>;
 
 /// The ConfigMap of a job, as it was read or as it will be created.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
+pub struct JobMap {
     pub data: Data,
     /// Has a resource version if it is stored.
     metadata: ObjectMeta,
 }
 
-impl Kept {
+impl JobMap {
     /// Returns one for this resource that is not stored yet.
     pub fn of<K: Resource<DynamicType = ()>>(resource: &K) -> Self {
         Self::owned_by(resource, resource.meta().name.as_deref().unwrap_or_default())
@@ -98,18 +98,18 @@ pub fn object_name(resource: &str) -> String {
 }
 
 /// Reads the stored data of a resource, if there is any.
-pub async fn find(client: &Client, namespace: &str, resource: &str) -> Result<Option<Kept>> {
+pub async fn find(client: &Client, namespace: &str, resource: &str) -> Result<Option<JobMap>> {
     let found: Option<ConfigMap> = read::get(client, namespace, &object_name(resource)).await?;
     Ok(found.map(|found| {
         let ConfigMap { data, mut metadata, .. } = found;
         metadata.managed_fields = None;
-        Kept { data: data.unwrap_or_default(), metadata }
+        JobMap { data: data.unwrap_or_default(), metadata }
     }))
 }
 
 /// Stores the ConfigMap if it has not changed since it was read. Otherwise the earlier writer wins, and this is a
 /// conflict.
-pub async fn store(client: &Client, kept: &mut Kept) -> Result<()> {
+pub async fn store(client: &Client, kept: &mut JobMap) -> Result<()> {
     let (Some(name), Some(namespace)) = (&kept.metadata.name, &kept.metadata.namespace) else {
         let message = "the resource has no name or namespace: it was never stored".to_owned();
         return Err(Error::Invalid { message, causes: Vec::new() });

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_tells_its_namespace() {
+    fn a_path_shows_its_namespace() {
         let apps = "/apis/apps/v1/namespaces/shop/deployments/basic";
         assert_eq!(namespace(apps), Some("shop"));
         assert_eq!(namespace("/api/v1/namespaces/shop/events"), Some("shop"));

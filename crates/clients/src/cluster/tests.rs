@@ -93,7 +93,7 @@ fn an_api_server_that_begins_is_not_a_refusal() {
 }
 
 #[test]
-fn unknown_outcome_is_told_from_refusal() {
+fn unknown_outcome_is_distinguished_from_refusal() {
     let of = |code| {
         Error::from(kube::Error::Api(Box::new(
             serde_json::from_value(

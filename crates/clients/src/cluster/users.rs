@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_spec_that_cannot_be_read_is_told() {
+    fn a_stored_spec_that_cannot_be_read_is_reported() {
         let mut users = Users::default();
         users.add_deployment(&deployment("orders", json!({}), "{"));
         assert_eq!(users.references.unread.len(), 1);

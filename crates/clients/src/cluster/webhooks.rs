@@ -31,9 +31,9 @@ impl fmt::Display for SecretName {
 
 /// A Secret as it was read.
 #[derive(Clone)]
-pub struct Kept(Secret);
+pub struct CertificateSecret(Secret);
 
-impl Kept {
+impl CertificateSecret {
     pub const CERTIFICATE: &str = "tls.crt";
     pub const KEY: &str = "tls.key";
     pub const AUTHORITY: &str = "ca.crt";
@@ -46,16 +46,16 @@ impl Kept {
 }
 
 /// Returns the Secret; `None` if it does not exist.
-pub async fn read(client: &Client, name: &SecretName) -> Result<Option<Kept>> {
+pub async fn read(client: &Client, name: &SecretName) -> Result<Option<CertificateSecret>> {
     let SecretName { namespace, name } = name;
-    Ok(reads::get::<Secret>(client, namespace, name).await?.map(Kept))
+    Ok(reads::get::<Secret>(client, namespace, name).await?.map(CertificateSecret))
 }
 
 /// Replaces these entries of the Secret as it was read, or creates it: a newer version is a conflict.
 pub async fn write<const N: usize>(
     client: &Client,
     name: &SecretName,
-    stored: Option<Kept>,
+    stored: Option<CertificateSecret>,
     entries: [(&str, Vec<u8>); N],
 ) -> Result<()> {
     let api = Api::<Secret>::namespaced(client.clone(), &name.namespace);
@@ -64,7 +64,7 @@ pub async fn write<const N: usize>(
         field_manager: Some(apply::OPERATOR_MANAGER.to_owned()),
         ..PostParams::default()
     };
-    if let Some(Kept(mut secret)) = stored {
+    if let Some(CertificateSecret(mut secret)) = stored {
         secret.data.get_or_insert_default().extend(entries);
         api.replace(&name.name, &params, &secret).await?;
     } else {
@@ -127,7 +127,7 @@ async fn trust_in(
         let Some(patch) = trusting(&stored, &wanted) else { return Ok(Trust::Given) };
         // The order matters: a replica that stores another authority writes the configuration afterwards, so this patch
         // then has an older version and is refused.
-        let kept = read(client, secret).await?.map(|kept| kept.get(Kept::AUTHORITY));
+        let kept = read(client, secret).await?.map(|kept| kept.get(CertificateSecret::AUTHORITY));
         if kept.as_deref() != Some(authority) {
             return Ok(Trust::Outdated);
         }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deployment_is_read_without_its_spec_and_kept_without_what_nobody_reads() {
+    fn a_deployment_is_read_without_its_spec_and_retained_without_what_nobody_reads() {
         let mut workload: Workload = serde_json::from_value(json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",

@@ -51,18 +51,18 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Told {
+    struct Reported {
         all: Mutex<Vec<&'static str>>,
         is_aside: Notify,
     }
 
-    impl Told {
+    impl Reported {
         fn note(&self, what: &'static str) {
             self.all.lock().unwrap_or_else(PoisonError::into_inner).push(what);
         }
     }
 
-    impl Patience for Told {
+    impl Patience for Reported {
         fn step_aside(&self) {
             self.note("aside");
             self.is_aside.notify_one();
@@ -74,9 +74,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_an_answer_that_takes_long_is_told() {
-        let told = Arc::new(Told::default());
-        let patience: Arc<dyn Patience> = Arc::<Told>::clone(&told);
+    async fn only_an_answer_that_takes_long_is_reported() {
+        let told = Arc::new(Reported::default());
+        let patience: Arc<dyn Patience> = Arc::<Reported>::clone(&told);
         with(Arc::clone(&patience), wait(async {})).await;
         assert!(told.all.lock().unwrap().is_empty());
         with(patience, wait(told.is_aside.notified())).await;

@@ -6,21 +6,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 
-use super::{Error, Kept, Store, check};
+use super::{Error, Record, Store, check};
 
 /// Jobs by key, with the time of their last write.
 #[derive(Debug, Default)]
 pub struct Memory {
-    jobs: Mutex<BTreeMap<String, (Timestamp, Kept)>>,
+    jobs: Mutex<BTreeMap<String, (Timestamp, Record)>>,
 }
 
 impl Memory {
-    fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, (Timestamp, Kept)>> {
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, (Timestamp, Record)>> {
         // A thread that panicked left a complete map behind.
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, job: &str, kept: &Kept, now: Timestamp) -> Result<i64, Error> {
+    fn put(&self, job: &str, kept: &Record, now: Timestamp) -> Result<i64, Error> {
         check(job, &kept.data)?;
         let mut jobs = self.jobs();
         let present = jobs.get(job).map_or(0, |(_, present)| present.revision);
@@ -28,7 +28,7 @@ impl Memory {
             return Err(Error::Conflict { job: job.to_owned() });
         }
         let revision = present.saturating_add(1);
-        let kept = Kept { revision, data: kept.data.clone(), ..Kept::default() };
+        let kept = Record { revision, data: kept.data.clone(), ..Record::default() };
         jobs.insert(job.to_owned(), (now, kept));
         Ok(revision)
     }
@@ -39,7 +39,7 @@ impl Store for Memory {
         "memory"
     }
 
-    fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Kept, Error>> {
+    fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Record, Error>> {
         let kept = self.jobs().get(job).map(|(_, kept)| kept.clone()).unwrap_or_default();
         Box::pin(std::future::ready(Ok(kept)))
     }
@@ -47,7 +47,7 @@ impl Store for Memory {
     fn write<'a>(
         &'a self,
         job: &'a str,
-        kept: &'a Kept,
+        kept: &'a Record,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<i64, Error>> {
         Box::pin(std::future::ready(self.put(job, kept, now)))

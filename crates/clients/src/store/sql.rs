@@ -14,7 +14,7 @@ use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
 use sqlx::{AnyPool, AssertSqlSafe, ConnectOptions as _, Row as _};
 use url::Url;
 
-use super::{DEADLINE, Data, Error, Kept, Place, Store, VALUES_MAX, check};
+use super::{DEADLINE, Data, Error, Place, Record, Store, VALUES_MAX, check};
 
 /// Version of the tables that this program creates and understands.
 const TABLES: i64 = 1;
@@ -50,13 +50,13 @@ pub struct Sql {
 }
 
 /// Why a call failed.
-enum Trouble {
+enum Failure {
     Sql(sqlx::Error),
     Conflict,
     Newer(i64),
 }
 
-impl From<sqlx::Error> for Trouble {
+impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
         Self::Sql(error)
     }
@@ -120,23 +120,23 @@ impl Sql {
     async fn within<T>(
         &self,
         job: &str,
-        work: impl Future<Output = Result<T, Trouble>>,
+        work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Error> {
         let store = || self.name.clone();
         match tokio::time::timeout(DEADLINE, work).await {
             Err(_) => Err(Error::Timeout { store: store() }),
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(Trouble::Conflict)) => Err(Error::Conflict { job: job.to_owned() }),
-            Ok(Err(Trouble::Newer(found))) => {
+            Ok(Err(Failure::Conflict)) => Err(Error::Conflict { job: job.to_owned() }),
+            Ok(Err(Failure::Newer(found))) => {
                 Err(Error::Newer { store: store(), found, known: TABLES })
             }
-            Ok(Err(Trouble::Sql(error))) => {
+            Ok(Err(Failure::Sql(error))) => {
                 Err(Error::Failed { store: store(), problem: problem(&error) })
             }
         }
     }
 
-    async fn make_tables(&self) -> Result<(), Trouble> {
+    async fn make_tables(&self) -> Result<(), Failure> {
         let made = "CREATE TABLE IF NOT EXISTS kubectl_flink_autoscaler_version \
                     (id BIGINT NOT NULL PRIMARY KEY, version BIGINT NOT NULL)";
         sqlx::query(made).execute(&self.pool).await?;
@@ -148,7 +148,7 @@ impl Sql {
             TABLES
         };
         if found > TABLES {
-            return Err(Trouble::Newer(found));
+            return Err(Failure::Newer(found));
         }
         // Keys are compared byte by byte, not by the rules of a language.
         let (key, value) = match self.dialect {
@@ -174,7 +174,7 @@ impl Sql {
         Ok(())
     }
 
-    async fn find_java_table(&self) -> Result<bool, Trouble> {
+    async fn find_java_table(&self) -> Result<bool, Failure> {
         let asked = match self.dialect {
             Dialect::Sqlite => {
                 "SELECT COUNT(*) FROM sqlite_master WHERE name = 't_flink_autoscaler_state_store'"
@@ -192,7 +192,7 @@ impl Sql {
         Ok(row.try_get::<i64, _>(0)? > 0)
     }
 
-    async fn read_java_now(&self, job_id: &str) -> Result<Data, Trouble> {
+    async fn read_java_now(&self, job_id: &str) -> Result<Data, Failure> {
         if !self.has_java_table {
             return Ok(Data::new());
         }
@@ -219,18 +219,18 @@ impl Sql {
         change.execute(&self.pool).await.unwrap();
     }
 
-    async fn version(&self) -> Result<Option<i64>, Trouble> {
+    async fn version(&self) -> Result<Option<i64>, Failure> {
         let asked = "SELECT version FROM kubectl_flink_autoscaler_version WHERE id = 1";
         let row = sqlx::query(asked).fetch_optional(&self.pool).await?;
         Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
-    async fn read_now(&self, job: &str) -> Result<Kept, Trouble> {
+    async fn read_now(&self, job: &str) -> Result<Record, Failure> {
         // Read the revision first: the next write then detects anything written in between.
         let asked = "SELECT revision FROM kubectl_flink_autoscaler_job WHERE job_key = $1";
         let row = sqlx::query(self.text(asked)).bind(job.to_owned());
-        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(Kept::default()) };
-        let mut kept = Kept { revision: row.try_get(0)?, ..Kept::default() };
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(Record::default()) };
+        let mut kept = Record { revision: row.try_get(0)?, ..Record::default() };
         let asked = "SELECT value_key, form, bytes, value FROM kubectl_flink_autoscaler_value \
                      WHERE job_key = $1";
         let rows = sqlx::query(self.text(asked)).bind(job.to_owned()).fetch_all(&self.pool).await?;
@@ -242,7 +242,7 @@ impl Sql {
         Ok(kept)
     }
 
-    async fn write_now(&self, job: &str, kept: &Kept, now: Timestamp) -> Result<i64, Trouble> {
+    async fn write_now(&self, job: &str, kept: &Record, now: Timestamp) -> Result<i64, Failure> {
         let revision = kept.revision.saturating_add(1);
         let mut transaction = self.pool.begin().await?;
         if kept.is_stored() {
@@ -256,7 +256,7 @@ impl Sql {
                 .execute(&mut *transaction)
                 .await?;
             if raised.rows_affected() != 1 {
-                return Err(Trouble::Conflict);
+                return Err(Failure::Conflict);
             }
         } else {
             let begin = "INSERT INTO kubectl_flink_autoscaler_job (job_key, revision, updated) \
@@ -270,7 +270,7 @@ impl Sql {
             if let Err(sqlx::Error::Database(error)) = &inserted
                 && error.is_unique_violation()
             {
-                return Err(Trouble::Conflict);
+                return Err(Failure::Conflict);
             }
             inserted?;
         }
@@ -293,7 +293,7 @@ impl Sql {
         Ok(revision)
     }
 
-    async fn remove_now(&self, job: &str, before: i64) -> Result<bool, Trouble> {
+    async fn remove_now(&self, job: &str, before: i64) -> Result<bool, Failure> {
         let mut transaction = self.pool.begin().await?;
         let job_row =
             "DELETE FROM kubectl_flink_autoscaler_job WHERE job_key = $1 AND updated < $2";
@@ -311,7 +311,7 @@ impl Sql {
         Ok(true)
     }
 
-    async fn trim_now(&self, before: Timestamp) -> Result<Vec<String>, Trouble> {
+    async fn trim_now(&self, before: Timestamp) -> Result<Vec<String>, Failure> {
         let before = before.as_millisecond();
         let asked = "SELECT job_key FROM kubectl_flink_autoscaler_job WHERE updated < $1 \
                      ORDER BY updated LIMIT $2";
@@ -333,7 +333,7 @@ impl Store for Sql {
         &self.name
     }
 
-    fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Kept, Error>> {
+    fn read<'a>(&'a self, job: &'a str) -> BoxFuture<'a, Result<Record, Error>> {
         Box::pin(self.within(job, self.read_now(job)))
     }
 
@@ -344,7 +344,7 @@ impl Store for Sql {
     fn write<'a>(
         &'a self,
         job: &'a str,
-        kept: &'a Kept,
+        kept: &'a Record,
         now: Timestamp,
     ) -> BoxFuture<'a, Result<i64, Error>> {
         Box::pin(async move {

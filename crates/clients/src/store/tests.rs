@@ -10,8 +10,8 @@ fn data(values: &[(&str, &str)]) -> Data {
     values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-fn kept(revision: i64, values: &[(&str, &str)]) -> Kept {
-    Kept { revision, data: data(values), ..Kept::default() }
+fn stored(revision: i64, values: &[(&str, &str)]) -> Record {
+    Record { revision, data: data(values), ..Record::default() }
 }
 
 /// A key of a job that no other test has, even in a database that existed before.
@@ -30,37 +30,37 @@ async fn contract(store: &dyn Store) {
 
 async fn what_is_written_is_read(store: &dyn Store) {
     let (one, other) = (job("one"), job("ONE"));
-    assert_eq!(store.read(&one).await.unwrap(), Kept::default());
+    assert_eq!(store.read(&one).await.unwrap(), Record::default());
     let large = "abcdefgh".repeat(125_000);
     let values = [("scalingHistory", large.as_str()), ("configOverrides", "---\nä: \"☃\"\n\u{1}'")];
-    assert_eq!(store.write(&one, &kept(0, &values), at(0)).await.unwrap(), 1);
-    assert_eq!(store.write(&other, &kept(0, &[("empty", "")]), at(0)).await.unwrap(), 1);
-    assert_eq!(store.read(&one).await.unwrap(), kept(1, &values));
+    assert_eq!(store.write(&one, &stored(0, &values), at(0)).await.unwrap(), 1);
+    assert_eq!(store.write(&other, &stored(0, &[("empty", "")]), at(0)).await.unwrap(), 1);
+    assert_eq!(store.read(&one).await.unwrap(), stored(1, &values));
     // A key that is left out is removed.
     let fewer = [("parallelismOverrides", "a:1,b:2")];
-    assert_eq!(store.write(&one, &kept(1, &fewer), at(1)).await.unwrap(), 2);
-    assert_eq!(store.read(&one).await.unwrap(), kept(2, &fewer));
-    assert_eq!(store.read(&other).await.unwrap(), kept(1, &[("empty", "")]));
+    assert_eq!(store.write(&one, &stored(1, &fewer), at(1)).await.unwrap(), 2);
+    assert_eq!(store.read(&one).await.unwrap(), stored(2, &fewer));
+    assert_eq!(store.read(&other).await.unwrap(), stored(1, &[("empty", "")]));
     for job in [&one, &other, &one] {
         store.remove(job).await.unwrap();
-        assert_eq!(store.read(job).await.unwrap(), Kept::default());
+        assert_eq!(store.read(job).await.unwrap(), Record::default());
     }
 }
 
 async fn of_two_writers_one_fails(store: &dyn Store) {
     let job = job("two");
-    store.write(&job, &kept(0, &[("a", "1")]), at(0)).await.unwrap();
-    let error = store.write(&job, &kept(0, &[("a", "2")]), at(0)).await.unwrap_err();
+    store.write(&job, &stored(0, &[("a", "1")]), at(0)).await.unwrap();
+    let error = store.write(&job, &stored(0, &[("a", "2")]), at(0)).await.unwrap_err();
     assert!(matches!(error, Error::Conflict { .. }), "{error}");
-    assert_eq!(store.write(&job, &kept(1, &[("a", "3")]), at(0)).await.unwrap(), 2);
-    let error = store.write(&job, &kept(1, &[("a", "4")]), at(0)).await.unwrap_err();
+    assert_eq!(store.write(&job, &stored(1, &[("a", "3")]), at(0)).await.unwrap(), 2);
+    let error = store.write(&job, &stored(1, &[("a", "4")]), at(0)).await.unwrap_err();
     assert!(error.to_string().contains(&job), "{error}");
-    assert_eq!(store.read(&job).await.unwrap(), kept(2, &[("a", "3")]), "nothing was changed");
+    assert_eq!(store.read(&job).await.unwrap(), stored(2, &[("a", "3")]), "nothing was changed");
     // A job that was removed meanwhile is not created again by a writer that knew it.
     store.remove(&job).await.unwrap();
-    let error = store.write(&job, &kept(2, &[("a", "5")]), at(0)).await.unwrap_err();
+    let error = store.write(&job, &stored(2, &[("a", "5")]), at(0)).await.unwrap_err();
     assert!(matches!(error, Error::Conflict { .. }), "{error}");
-    assert_eq!(store.read(&job).await.unwrap(), Kept::default());
+    assert_eq!(store.read(&job).await.unwrap(), Record::default());
 }
 
 async fn what_is_too_large_is_refused(store: &dyn Store) {
@@ -69,12 +69,12 @@ async fn what_is_too_large_is_refused(store: &dyn Store) {
     let many: Vec<(&str, &str)> = many.iter().map(|key| (key.as_str(), "")).collect();
     let (long, key) = ("x".repeat(VALUE_BYTES_MAX + 1), "k".repeat(KEY_BYTES_MAX + 1));
     for values in [&[("a", long.as_str())] as &[_], &[(key.as_str(), "a")], &many] {
-        let error = store.write(&job, &kept(0, values), at(0)).await.unwrap_err();
+        let error = store.write(&job, &stored(0, values), at(0)).await.unwrap_err();
         assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     }
-    assert_eq!(store.read(&job).await.unwrap(), Kept::default());
+    assert_eq!(store.read(&job).await.unwrap(), Record::default());
     let fits = "x".repeat(VALUE_BYTES_MAX);
-    store.write(&job, &kept(0, &[("a", &fits)]), at(0)).await.unwrap();
+    store.write(&job, &stored(0, &[("a", &fits)]), at(0)).await.unwrap();
     assert_eq!(store.read(&job).await.unwrap().data["a"].len(), VALUE_BYTES_MAX);
     store.remove(&job).await.unwrap();
 }
@@ -82,12 +82,12 @@ async fn what_is_too_large_is_refused(store: &dyn Store) {
 async fn what_is_old_is_trimmed(store: &dyn Store) {
     // Before everything that the other tests write.
     let (old, young) = (job("old"), job("young"));
-    store.write(&old, &kept(0, &[("a", "1")]), at(-2000)).await.unwrap();
-    store.write(&young, &kept(0, &[("a", "1")]), at(-1000)).await.unwrap();
+    store.write(&old, &stored(0, &[("a", "1")]), at(-2000)).await.unwrap();
+    store.write(&young, &stored(0, &[("a", "1")]), at(-1000)).await.unwrap();
     let trimmed = store.trim(at(-1000)).await.unwrap();
     assert_eq!(trimmed, std::slice::from_ref(&old));
-    assert_eq!(store.read(&old).await.unwrap(), Kept::default());
-    assert_eq!(store.read(&young).await.unwrap(), kept(1, &[("a", "1")]));
+    assert_eq!(store.read(&old).await.unwrap(), Record::default());
+    assert_eq!(store.read(&young).await.unwrap(), stored(1, &[("a", "1")]));
     assert_eq!(store.trim(at(-1000)).await.unwrap(), [""; 0]);
     store.remove(&young).await.unwrap();
 }
@@ -97,16 +97,16 @@ async fn database_contract(place: &Place) {
     let Place::Sql(url) = place else { panic!("{place}") };
     let sql = Sql::open(url).await.unwrap();
     contract(&sql).await;
-    what_is_not_as_it_was_written_is_told(&sql).await;
+    what_is_not_as_it_was_written_is_reported(&sql).await;
     what_is_stored_outlives_the_process(&sql, url).await;
     tables_of_a_newer_version_are_left_alone(&sql, url).await;
     what_the_java_program_keeps_is_read(&sql, url).await;
 }
 
-async fn what_is_not_as_it_was_written_is_told(sql: &Sql) {
+async fn what_is_not_as_it_was_written_is_reported(sql: &Sql) {
     let job = job("damaged");
     let values = [("parallelismOverrides", "a:1,b:12"), ("scalingHistory", "x"), ("whole", "y")];
-    sql.write(&job, &kept(0, &values), at(0)).await.unwrap();
+    sql.write(&job, &stored(0, &values), at(0)).await.unwrap();
     let change = |statement| sql.change(statement, &job);
     change(
         "UPDATE kubectl_flink_autoscaler_value SET bytes = 9 \
@@ -137,9 +137,9 @@ async fn what_is_not_as_it_was_written_is_told(sql: &Sql) {
 
 async fn what_is_stored_outlives_the_process(sql: &Sql, url: &url::Url) {
     let job = job("later");
-    sql.write(&job, &kept(0, &[("a", "1")]), at(0)).await.unwrap();
+    sql.write(&job, &stored(0, &[("a", "1")]), at(0)).await.unwrap();
     let later = Sql::open(url).await.unwrap();
-    assert_eq!(later.read(&job).await.unwrap(), kept(1, &[("a", "1")]));
+    assert_eq!(later.read(&job).await.unwrap(), stored(1, &[("a", "1")]));
     later.remove(&job).await.unwrap();
 }
 
@@ -184,7 +184,7 @@ async fn what_the_java_program_keeps_is_read(sql: &Sql, url: &url::Url) {
     let wanted = data(&[("parallelismOverrides", "a:1,b:2"), ("scalingHistory", &history)]);
     assert_eq!(read, wanted);
     assert_eq!(later.read_java("another").await.unwrap(), Data::new());
-    assert_eq!(later.read(job).await.unwrap(), Kept::default(), "nothing of it is ours");
+    assert_eq!(later.read(job).await.unwrap(), Record::default(), "nothing of it is ours");
     sql.execute(&["DROP TABLE t_flink_autoscaler_state_store".to_owned()]).await;
 }
 
@@ -203,7 +203,7 @@ async fn sqlite_keeps_to_the_contract() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_told() {
+async fn a_file_that_is_no_database_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("state.db");
     std::fs::write(&file, "this is a text, and has been one for long enough").unwrap();
@@ -213,7 +213,7 @@ async fn a_file_that_is_no_database_is_told() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_without_the_password() {
+async fn a_server_that_is_not_there_is_reported_without_the_password() {
     let place = Place::parse("postgres://flink@127.0.0.1:1/autoscaler").unwrap();
     let error = open(&place.with_password("s3cret").unwrap()).await.err().unwrap().to_string();
     assert!(error.starts_with("postgres://127.0.0.1:1/autoscaler: "), "{error}");

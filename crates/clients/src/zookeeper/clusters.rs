@@ -32,7 +32,7 @@ pub async fn clusters(ensemble: &Ensemble) -> Result<Vec<Found>, Error> {
         let mut found: Vec<Found> = Vec::new();
         let mut nodes = 0;
         for name in session.children(ensemble.root()).await? {
-            let cluster = look(&session, ensemble.root(), name).await?;
+            let cluster = inspect(&session, ensemble.root(), name).await?;
             nodes += cluster.nodes;
             found.push(cluster);
             if nodes > NODES_MAX as u64 {
@@ -44,7 +44,7 @@ pub async fn clusters(ensemble: &Ensemble) -> Result<Vec<Found>, Error> {
     .await
 }
 
-async fn look(session: &Session<'_>, root: &str, name: String) -> Result<Found, Error> {
+async fn inspect(session: &Session<'_>, root: &str, name: String) -> Result<Found, Error> {
     let base = format!("{}/{name}", root.trim_end_matches('/'));
     let mut found = Found {
         name,

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn flinks_nodes_are_told_from_those_of_others() {
+    fn flinks_nodes_are_distinguished_from_those_of_others() {
         let orders = ensemble(&[]);
         for path in [
             "",

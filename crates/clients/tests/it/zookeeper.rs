@@ -94,7 +94,7 @@ async fn nothing_of_others_is_removed_from_zookeeper() {
 }
 
 #[tokio::test]
-async fn nothing_is_removed_beside_or_inside_a_running_cluster() {
+async fn nothing_is_removed_alongside_or_inside_a_running_cluster() {
     for live in LIVE {
         let nodes = cluster("/flink/orders", CLUSTER.iter().chain([&live]));
         let error = check_refused(&nodes, ["/flink", "orders"], &[]).await;
@@ -149,7 +149,7 @@ async fn what_flink_has_of_a_cluster_is_removed_from_zookeeper() {
 }
 
 #[tokio::test]
-async fn graphs_of_recorded_jobs_alone_are_removed_beside_a_job_manager() {
+async fn graphs_of_recorded_jobs_alone_are_removed_alongside_a_job_manager() {
     let nodes = cluster("/flink/orders", CLUSTER.iter().chain(&LIVE));
     let zookeeper = ZooKeeper::serve(&nodes).await;
     let ensemble = ensemble(&zookeeper, ["/flink", "orders"], &[]);

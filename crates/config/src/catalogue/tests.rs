@@ -12,7 +12,7 @@ fn wrong(key: &str, value: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_value_that_is_not_of_its_type_is_told_with_its_key() {
+fn a_value_that_is_not_of_its_type_is_reported_with_its_key() {
     for key in [
         "kubernetes.operator.reconcile.interval",
         "kubernetes.operator.reconciler.reschedule.interval",
@@ -42,7 +42,7 @@ fn what_is_right_or_not_the_operators_to_read_is_let_pass() {
 }
 
 #[test]
-fn what_no_code_reads_is_not_told_to_count() {
+fn what_no_code_reads_is_not_listed_as_read() {
     let unused: Vec<&str> =
         all().filter(|known| known.effect == Effect::Nowhere).map(|known| known.key).collect();
     let prefix = "kubernetes.operator.";
@@ -64,7 +64,7 @@ fn what_no_code_reads_is_not_told_to_count() {
 }
 
 #[test]
-fn a_secret_is_not_told() {
+fn a_secret_is_not_shown() {
     let told = wrong("kubernetes.operator.user.artifacts.http.header", "Bearer abc");
     let [told] = told.as_slice() else { panic!("{told:?}") };
     assert!(!told.contains("abc"), "{told}");

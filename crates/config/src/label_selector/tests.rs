@@ -38,7 +38,7 @@ fn each_form_means_what_the_api_server_takes_it_for() {
 }
 
 #[test]
-fn what_is_no_selector_is_told() {
+fn what_is_no_selector_is_reported() {
     for text in ["=a", "a=b c", "a in b", "a in (b", "a near (b)", "a>b", "a,b$", "!", "a(b)"] {
         let told = LabelSelector::parse(text).unwrap_err().to_string();
         assert!(told.starts_with(&format!("invalid label selector `{text}`")), "{told}");

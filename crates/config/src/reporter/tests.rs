@@ -51,7 +51,7 @@ fn a_list_of_reporters_leaves_out_the_others() {
 }
 
 #[test]
-fn what_has_no_effect_is_told() {
+fn what_has_no_effect_is_reported() {
     let told: Vec<String> = read(&[
         ("metrics.reporter.jmx.factory.class", "org.apache.flink.metrics.jmx.JMXReporterFactory"),
         (
@@ -153,7 +153,7 @@ fn push(class: &str, options: &[(&str, &str)]) -> Push {
 }
 
 #[test]
-fn a_collector_is_told_over_grpc_unless_http_is_set() {
+fn a_collector_gets_grpc_unless_http_is_set() {
     let endpoint = ("exporter.endpoint", "http://collector:4317");
     let expected = Otlp {
         endpoint: "http://collector:4317".parse().unwrap(),
@@ -217,7 +217,7 @@ fn a_protocol_that_flink_does_not_know_is_grpc() {
 }
 
 #[test]
-fn wrong_options_of_a_collector_are_told_without_their_secrets() {
+fn wrong_options_of_a_collector_are_reported_without_their_secrets() {
     let endpoint = ("exporter.endpoint", "http://collector:4317");
     for (options, expected) in [
         (vec![], "such as `http://collector:4317`"),

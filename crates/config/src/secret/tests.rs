@@ -40,7 +40,7 @@ fn corpus() -> Corpus {
 }
 
 #[test]
-fn the_names_of_the_corpus_are_told_apart() {
+fn the_names_of_the_corpus_are_distinguished() {
     let Corpus { secret_names, plain_names, .. } = corpus();
     let unseen: Vec<_> = secret_names.iter().filter(|name| !is_secret(name)).collect();
     assert!(unseen.is_empty(), "not seen as secrets: {unseen:?}");

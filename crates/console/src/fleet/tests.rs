@@ -113,7 +113,7 @@ fn a_list_that_comes_anew_removes_what_it_does_not_show() {
 }
 
 #[test]
-fn a_lost_watch_is_told_with_its_first_time_until_it_is_back() {
+fn a_lost_watch_is_reported_with_its_first_time_until_it_is_back() {
     let mut fleet = Fleet::default();
     let source = |fleet: &Fleet| fleet.sources().next().unwrap().1.clone();
     fleet.begin(Kind::Deployment);
@@ -189,7 +189,7 @@ fn source_of(fleet: &Fleet) -> Source {
 #[test]
 fn a_list_of_one_namespace_leaves_the_others_alone() {
     let feed = |namespace: &str| Feed { kind: Kind::Deployment, namespace: Some(namespace.into()) };
-    let mut fleet = Fleet::told_by([feed("lab"), feed("shop")]);
+    let mut fleet = Fleet::from_feeds([feed("lab"), feed("shop")]);
     for (namespace, name) in [("lab", "trial"), ("shop", "bills"), ("shop", "orders")] {
         fleet.begin(feed(namespace));
         put(&mut fleet, namespace, name, row("STABLE"));

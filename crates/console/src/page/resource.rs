@@ -14,8 +14,8 @@ use super::{Place, act, document, state, text, time};
 use crate::action::Action;
 use crate::assets::{self, Asset, LOGS_SCRIPT};
 use crate::resource::{
-    Branch, Checkpoint, Checkpoints, Ink, MOMENTS_MAX, Measure, Moment, Next, Part, Resource, Span,
-    Standing, Verdict,
+    Branch, Checkpoint, Checkpoints, Freshness, Ink, MOMENTS_MAX, Measure, Moment, Next, Part,
+    Resource, Span, Verdict,
 };
 use crate::row::{Key, Row, Tone};
 
@@ -144,7 +144,7 @@ fn states(row: &Row) -> Markup {
 pub struct View<'a> {
     pub key: &'a Key,
     pub resource: Option<&'a Resource>,
-    pub standing: &'a Standing,
+    pub standing: &'a Freshness,
     /// The actions that the person may run on it.
     pub actions: &'a [Action],
 }
@@ -193,19 +193,19 @@ fn fact(name: &str, value: Markup) -> Markup {
     }
 }
 
-fn notes(key: &Key, standing: &Standing) -> Markup {
+fn notes(key: &Key, standing: &Freshness) -> Markup {
     let Key { namespace, name, kind } = key;
     html! {
         div #notes role="status" {
             @match standing {
-                Standing::Current => {}
-                Standing::Absent => p {
+                Freshness::Current => {}
+                Freshness::Absent => p {
                     "There is no " (kind) " `" (name) "` in namespace `" (namespace) "`. If it is created, it appears here."
                 },
-                Standing::Gone { since } => p.bad {
+                Freshness::Gone { since } => p.bad {
                     "Deleted: it no longer existed at " (since) ". Showing its last known state."
                 },
-                Standing::Lost { since, message } => p.bad.lost {
+                Freshness::Lost { since, message } => p.bad.lost {
                     "Showing data from " (since) ", retrying the API server: " (message)
                 },
             }

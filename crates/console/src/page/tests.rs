@@ -115,7 +115,7 @@ fn there_is_no_script_and_no_style_in_a_page() {
 }
 
 #[test]
-fn a_namespace_alone_is_not_told_in_each_row() {
+fn a_namespace_alone_is_not_shown_in_each_row() {
     let place = Place { namespace: Some("shop"), ..place() };
     let page = fleet(place, one(Row::default()).whole(), &Query::default());
     assert!(

@@ -39,8 +39,8 @@ fn check(candidate: &Candidate, now: Duration, expected: Expect) {
 }
 
 #[test]
-fn a_new_candidate_looks_first() {
-    check(&candidate(), at(0), expect!["Look"]);
+fn a_new_candidate_reads_first() {
+    check(&candidate(), at(0), expect!["Read"]);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_lease_of_another_is_taken_when_it_was_not_seen_to_be_renewed() {
 }
 
 #[test]
-fn to_look_again_and_to_see_the_same_makes_no_wait_longer() {
+fn to_read_again_and_to_see_the_same_makes_no_wait_longer() {
     let mut candidate = candidate();
     candidate.see(Some(lease("other", 3)), at(100));
     let labelled = Lease { version: 9, ..lease("other", 3) };
@@ -107,7 +107,7 @@ fn a_leader_that_cannot_renew_steps_down_before_its_lease_ends() {
     let mut leader = leader();
     leader.failed(at(105));
     check(&leader, at(105), expect!["Wait { until: 107s }"]);
-    check(&leader, at(107), expect!["Look"]);
+    check(&leader, at(107), expect!["Read"]);
     leader.failed(at(109));
     check(&leader, at(109), expect!["Wait { until: 110s }"]);
     check(&leader, at(110), expect!["StepDown(NotRenewed(10s))"]);
@@ -128,7 +128,7 @@ fn a_leader_whose_lease_was_taken_steps_down_at_once() {
 }
 
 #[test]
-fn what_a_slow_watch_tells_of_the_past_is_no_news() {
+fn what_a_slow_watch_shows_of_the_past_is_no_news() {
     let mut leader = leader();
     leader.written(lease("me", 5), at(102), at(102));
     leader.see(Some(lease("other", 4)), at(103));
@@ -143,11 +143,11 @@ fn a_leader_makes_a_lease_anew_that_was_deleted() {
 }
 
 #[test]
-fn who_was_beaten_looks_at_once() {
+fn who_was_beaten_reads_at_once() {
     let mut candidate = candidate();
     candidate.see(None, at(7));
     candidate.was_beaten();
-    check(&candidate, at(7), expect!["Look"]);
+    check(&candidate, at(7), expect!["Read"]);
     candidate.see(Some(lease("other", 3)), at(7));
     check(&candidate, at(7), expect!["Wait { until: 22s }"]);
 }
@@ -157,7 +157,7 @@ fn a_write_of_ones_own_that_was_not_heard_of_is_gone_on_with() {
     let mut candidate = candidate();
     candidate.see(None, at(7));
     candidate.failed(at(8));
-    check(&candidate, at(10), expect!["Look"]);
+    check(&candidate, at(10), expect!["Read"]);
     candidate.see(Some(lease("me", 3)), at(10));
     check(&candidate, at(10), expect!["Replace { version: 3 }"]);
     assert_eq!(candidate.leads_until(at(10)), None, "when it was asked for is not known");

@@ -116,17 +116,17 @@ fn replicas_that_operate_something_else_are_no_replicas() {
 }
 
 #[test]
-fn who_does_not_tell_of_itself_does_not_count_for_long() {
+fn who_does_not_report_itself_does_not_count_for_long() {
     let mut roster = Roster::new("b", PATIENCE, at(0));
-    let told = |a: u64| BTreeMap::from([("a".to_owned(), a), ("b".to_owned(), 7)]);
-    roster.see(&told(1), at(10));
+    let described = |a: u64| BTreeMap::from([("a".to_owned(), a), ("b".to_owned(), 7)]);
+    roster.see(&described(1), at(10));
     assert_eq!((roster.members(at(24)).len(), roster.same_since(at(24))), (2, at(10)));
-    roster.see(&told(2), at(24));
+    roster.see(&described(2), at(24));
     assert_eq!(roster.members(at(38)).len(), 2);
-    roster.see(&told(2), at(38));
+    roster.see(&described(2), at(38));
     assert_eq!((roster.members(at(39)).len(), roster.same_since(at(39))), (1, at(39)));
     assert_eq!(roster.next(at(39)), BTreeMap::from([("b".to_owned(), 1)]));
-    roster.see(&told(3), at(60));
+    roster.see(&described(3), at(60));
     assert_eq!((roster.members(at(60)).len(), roster.same_since(at(60))), (2, at(60)));
     roster.see(&BTreeMap::new(), at(61));
     assert_eq!((roster.members(at(61)).len(), roster.same_since(at(61))), (1, at(61)));
@@ -140,8 +140,8 @@ proptest! {
     }
 
     #[test]
-    fn a_roster_reads_back(told in prop::collection::btree_map("[a-z0-9_.-]{1,60}", 0_u64.., 0..20)) {
-        prop_assert_eq!(parse_roster(&roster_text(&told)), told);
+    fn a_roster_reads_back(described in prop::collection::btree_map("[a-z0-9_.-]{1,60}", 0_u64.., 0..20)) {
+        prop_assert_eq!(parse_roster(&roster_text(&described)), described);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use config::options;
 const DELETED_ANYWAY: &str =
     "the resource is deleted anyway, and Kubernetes continues to remove what is left";
 /// Remedy for a Deployment or pods that Kubernetes does not remove.
-const LOOK_AT_PODS: &str = "check why its pods do not end: if their node is lost, remove them \
+const CHECK_PODS: &str = "check why its pods do not end: if their node is lost, remove them \
                             with `kubectl delete pod NAME --force`";
 
 impl DeploymentPass<'_> {
@@ -103,7 +103,7 @@ impl DeploymentPass<'_> {
         if self.world.now >= at {
             return None;
         }
-        let blocker = Blocker::new(reason, because).until(at, DELETED_ANYWAY).remedy(LOOK_AT_PODS);
+        let blocker = Blocker::new(reason, because).until(at, DELETED_ANYWAY).remedy(CHECK_PODS);
         let pause = self.going();
         Some(self.await_blocker(blocker, at, because, pause))
     }
@@ -160,7 +160,7 @@ impl DeploymentPass<'_> {
         let runs_on = self.pods()?.iter().any(|pod| pod.ending_since.is_none());
         let message = format!(
             "{what} in time (`kubernetes.operator.resource.cleanup.timeout`). The resource is \
-             deleted anyway; {LOOK_AT_PODS}"
+             deleted anyway; {CHECK_PODS}"
         );
         self.steps.push(Step::Event(Event::warning("CleanupFailed", Component::Operator, message)));
         self.end(runs_on, "deleted: the rest of the cluster did not end in time")

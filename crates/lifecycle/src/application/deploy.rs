@@ -29,7 +29,7 @@ use state::restore_point::RestorePoint;
 /// Longest pause while something takes its time to end.
 const GOING_MAX: Duration = Duration::from_secs(5);
 /// A pause is this fraction of the time that the end has taken so far.
-const GOING_LOOKS: u32 = 16;
+const GOING_CHECKS: u32 = 16;
 
 impl DeploymentPass<'_> {
     /// The job is stopped: start it from its restore point, or leave it suspended.
@@ -319,7 +319,7 @@ impl DeploymentPass<'_> {
         let waited = self.world.now.duration_since(self.going_since());
         let waited = Duration::try_from(waited).unwrap_or_default();
         let least = if self.is_taking_over() { HANDOVER } else { GOING };
-        (waited / GOING_LOOKS).clamp(least, GOING_MAX)
+        (waited / GOING_CHECKS).clamp(least, GOING_MAX)
     }
 
     pub(crate) fn has_gone_on_for(&self, patience: SignedDuration) -> bool {

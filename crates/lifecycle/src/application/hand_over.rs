@@ -15,7 +15,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::kind::Maybe;
-use crate::notes::{HANDED_OVER, PREFLIGHT, Standby, Trial, standing_by};
+use crate::notes::{HANDED_OVER, PREFLIGHT, Standby, Trial, standby_of};
 use crate::pass::DeploymentPass;
 use crate::pauses::{HANDOVER, SOON};
 use crate::phase::Phase;
@@ -40,7 +40,7 @@ const LEAD_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 impl DeploymentPass<'_> {
     /// Returns true if pods stand by to take over from what is now stopped.
     pub(crate) fn stands_by(&self) -> bool {
-        standing_by(&self.status.cluster_info).is_some()
+        standby_of(&self.status.cluster_info).is_some()
     }
 
     /// Returns true if they are about to take over, and must not be removed.
@@ -53,7 +53,7 @@ impl DeploymentPass<'_> {
 
     /// Returns the run whose pods stand by, if they are of exactly the desired spec.
     fn wanted_run(&self) -> Result<Option<String>, Halt> {
-        let Some(Standby { digest, run, .. }) = standing_by(&self.status.cluster_info) else {
+        let Some(Standby { digest, run, .. }) = standby_of(&self.status.cluster_info) else {
             return Ok(None);
         };
         if !self.is_taking_over() {
@@ -121,7 +121,7 @@ impl DeploymentPass<'_> {
     /// the lock for as long as it waits. It keeps the lead if it is to take over, and nothing of the old cluster is left.
     /// With old TaskManagers left, its job may run on them, and would fail when they end.
     fn hold_unless_it_leads(&mut self, is_wanted: bool) -> Result<(), Halt> {
-        let Some(standby) = standing_by(&self.status.cluster_info) else { return Ok(()) };
+        let Some(standby) = standby_of(&self.status.cluster_info) else { return Ok(()) };
         if standby.leads.is_some() {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl DeploymentPass<'_> {
 
     /// Holds the lock again if it was released for the standby JobManager, and another one has taken it.
     fn hold_if_led_by_another(&mut self) -> Result<(), Halt> {
-        let Some(standby) = standing_by(&self.status.cluster_info) else { return Ok(()) };
+        let Some(standby) = standby_of(&self.status.cluster_info) else { return Ok(()) };
         if standby.leads.is_none() || self.leader()? != Leader::Other {
             return Ok(());
         }
@@ -208,7 +208,7 @@ impl DeploymentPass<'_> {
 
     /// Holds the lock if standby pods may exist and none leads that should, because what leads is about to be stopped.
     pub(crate) fn hold_before_stop(&mut self) {
-        let standby = standing_by(&self.status.cluster_info);
+        let standby = standby_of(&self.status.cluster_info);
         let leads = self.is_taking_over() && standby.is_some_and(|it| it.leads.is_some());
         if self.may_have_standby() && !leads {
             self.hold_leadership();
@@ -320,7 +320,7 @@ impl DeploymentPass<'_> {
 
     /// Releases the lock, and records that first. From now on, whoever gets it runs the new program.
     fn release_leadership(&mut self) {
-        let Some(standby) = standing_by(&self.status.cluster_info) else { return };
+        let Some(standby) = standby_of(&self.status.cluster_info) else { return };
         if standby.leads.is_none() {
             self.note_lead(standby, Some(self.world.now));
             self.write_intent();
@@ -351,7 +351,7 @@ impl DeploymentPass<'_> {
             return Ok(None);
         }
         let run = self.wanted_run()?.filter(|_| *restore == RestorePoint::HaMetadata);
-        let (Some(run), Some(standby)) = (run, standing_by(&self.status.cluster_info)) else {
+        let (Some(run), Some(standby)) = (run, standby_of(&self.status.cluster_info)) else {
             let because =
                 "removing the standby pods, because the job starts from another restore point";
             return Ok(Some(self.discard_standby(because)));

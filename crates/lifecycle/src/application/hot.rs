@@ -12,7 +12,7 @@ use jiff::SignedDuration;
 use crate::event::{Component, Event};
 use crate::kind::Maybe;
 use crate::legacy;
-use crate::notes::{COLD_UPGRADE, PREFLIGHT, Standby, Trial, standing_by};
+use crate::notes::{COLD_UPGRADE, PREFLIGHT, Standby, Trial, standby_of};
 use crate::pass::DeploymentPass;
 use crate::pauses::GOING;
 use crate::plan::{SnapshotStep, TakeSnapshot};
@@ -70,7 +70,7 @@ impl DeploymentPass<'_> {
             savepoint_path: Some(LAST_STATE_PATH.to_owned()),
             job_result_store_id: run.to_owned(),
         };
-        let standby = self.render_with(to, &config, &submission, Preflight::standing_by)?;
+        let standby = self.render_with(to, &config, &submission, Preflight::standby_of)?;
         Ok(Some(standby.ok_or("its pods mount files from the operator")))
     }
 
@@ -89,23 +89,23 @@ impl DeploymentPass<'_> {
         let config = self.deploy_config(&self.spec, self.generation)?;
         let otherwise = (!is_last_state && self.is_hot(&config)?).then_some(NOT_BY_LAST_STATE);
         if let Some(reason) = self.own.cold_because.take().or(otherwise) {
-            self.tell_cold(reason);
+            self.report_cold(reason);
         }
         Ok(())
     }
 
-    fn tell_cold(&mut self, reason: &str) {
+    fn report_cold(&mut self, reason: &str) {
         let message = format!(
             "The upgrade is not hot and stops the job before it starts the new one: {reason}"
         );
-        self.tell(Event::normal("HotUpgradeSkipped", Component::Operator, message));
+        self.emit(Event::normal("HotUpgradeSkipped", Component::Operator, message));
     }
 
     /// Makes the upgrade to this generation an ordinary one, from now on.
     pub(crate) fn is_not_hot(&mut self, reason: &str) {
         COLD_UPGRADE.set(&mut self.status.cluster_info, &self.generation);
         self.forget_fresh_checkpoint();
-        self.tell_cold(reason);
+        self.report_cold(reason);
     }
 
     pub(crate) fn is_job_running(&self) -> bool {
@@ -116,7 +116,7 @@ impl DeploymentPass<'_> {
     /// Records that the pods of the desired spec are ready to take over.
     pub(crate) fn note_standby(&mut self, digest: String) {
         let run = self.next_run();
-        let before = standing_by(&self.status.cluster_info);
+        let before = standby_of(&self.status.cluster_info);
         let is_same = |it: &Standby| it.digest == digest && it.run == run;
         let checkpoint = before.filter(is_same).and_then(|standby| standby.checkpoint);
         let standby = Standby { digest, run, checkpoint, leads: None };
@@ -126,7 +126,7 @@ impl DeploymentPass<'_> {
     /// Has the job complete a checkpoint before the standby pods take over, so that little work is repeated; `None`
     /// once HA metadata names it. If no checkpoint completes, the upgrade is not hot.
     pub(crate) fn await_fresh_checkpoint(&mut self, last: &ReconciledSpec) -> Maybe {
-        let standby = standing_by(&self.status.cluster_info);
+        let standby = standby_of(&self.status.cluster_info);
         let is_wanted = self.desired_state() == JobState::Running;
         let Some(standby) = standby.filter(|_| is_wanted) else { return Ok(None) };
         let checkpoint = match self.fresh_checkpoint(standby)? {

@@ -27,7 +27,7 @@ impl DeploymentPass<'_> {
             let id = (self.world.name(), self.world.namespace());
             let last = self.last.as_ref().and_then(|last| last.spec.ingress.as_ref());
             let (ingress, operator) = (self.spec.ingress.as_ref(), &self.world.operator.base);
-            let kept = validation::ingress::kept(id, ingress, last, operator);
+            let kept = validation::ingress::stored(id, ingress, last, operator);
             if !kept.is_empty() {
                 let kept: Vec<_> = kept.iter().map(ToString::to_string).collect();
                 let message = format!(
@@ -50,7 +50,7 @@ impl DeploymentPass<'_> {
     fn warn_of_ingress(&mut self, message: String) {
         let mut event = Event::warning("IngressManagement", Component::Operator, message.clone());
         event.key = Some(format!("{}: {message}", self.generation));
-        self.tell(event);
+        self.emit(event);
     }
 
     /// Applies a changed Ingress, and records it.
@@ -91,7 +91,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Changes a running job in place with the existing Ingress, which stays on record until the next pass replaces it.
-    pub(crate) fn beside_ingress<T>(
+    pub(crate) fn moving_ingress<T>(
         &mut self,
         there: Option<&IngressSpec>,
         change: impl FnOnce(&mut Self) -> Result<T, Halt>,

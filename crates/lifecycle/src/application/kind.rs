@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 
 use crate::application::preflight::PREFLIGHT_FAILED;
 use crate::attempts::Attempts;
-use crate::conditions::{READINESS_TIMEOUT, troubles};
+use crate::conditions::{READINESS_TIMEOUT, problems};
 use crate::diff::{SpecDiff, diff};
 use crate::error_document::reason_of;
 use crate::job;
@@ -123,7 +123,7 @@ impl Kind for FlinkDeployment {
         let before = std::mem::take(&mut pass.status.conditions);
         let (own, now) = (&pass.own, pass.world.now);
         pass.status.conditions =
-            troubles(&before, own.pod_problem.as_ref(), own.late.as_deref(), now);
+            problems(&before, own.pod_problem.as_ref(), own.late.as_deref(), now);
         pass.status
             .conditions
             .splice(0..0, running_condition(&pass.status, &before, is_application, now));

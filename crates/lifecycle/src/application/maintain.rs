@@ -26,7 +26,7 @@ use config::{FlinkConfig, options};
 const START_PAUSE_MIN: Duration = Duration::from_millis(300);
 const START_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// A pause is this fraction of the time that the start has taken so far.
-const START_LOOKS: u32 = 16;
+const START_CHECKS: u32 = 16;
 /// How long a JobManager that was removed for a change is not recreated while the change is held up.
 const CHANGE_PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
@@ -106,7 +106,7 @@ impl DeploymentPass<'_> {
     fn start_pause(&self, longest: Duration) -> Duration {
         let waited = self.world.now.duration_since(self.job_state_since());
         let waited = Duration::try_from(waited).unwrap_or_default();
-        (waited / START_LOOKS).clamp(START_PAUSE_MIN, longest)
+        (waited / START_CHECKS).clamp(START_PAUSE_MIN, longest)
     }
 
     /// Reports an error if a spec did not get its job running in time, whether it is rolled back or not.
@@ -134,7 +134,7 @@ impl DeploymentPass<'_> {
             self.wake_within(patience.saturating_sub(waited));
             return Ok(());
         }
-        let cause = self.trouble();
+        let cause = self.instability();
         let message = format!("the job was not seen running for {patience:?}: {cause}");
         self.own.late = Some(cause);
         let (kind, component) = (ErrorType::DeploymentFailed, Component::JobManagerDeployment);

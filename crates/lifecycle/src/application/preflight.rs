@@ -174,7 +174,7 @@ impl DeploymentPass<'_> {
                 "The new spec could not be tried before the upgrade, which continues anyway: \
                  {reason}"
             );
-            self.tell(Event::normal("PreflightSkipped", Component::Operator, message));
+            self.emit(Event::normal("PreflightSkipped", Component::Operator, message));
         }
         let (because, pause) = match verdict {
             Verdict::Passed if wanted.is_standby() => {

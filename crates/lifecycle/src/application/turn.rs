@@ -1,6 +1,6 @@
 //! An edit of what runs takes its turn in the budget of upgrades before anything is tried or stopped for it.
 
-use crate::conditions::{Told, UPGRADE_ADMITTED, of_type};
+use crate::conditions::{ReportedWait, UPGRADE_ADMITTED, of_type};
 use crate::kind::Maybe;
 use crate::notes::{PREFLIGHT, generation_of_jobs};
 use crate::pass::DeploymentPass;
@@ -28,8 +28,8 @@ impl DeploymentPass<'_> {
             return Ok(None);
         }
         let Some(wait) = self.wait_for_turn()? else { return Ok(None) };
-        if Told::of(&self.world.status.conditions) != Some(wait.told(self.generation)) {
-            self.tell(wait.event());
+        if ReportedWait::of(&self.world.status.conditions) != Some(wait.reported(self.generation)) {
+            self.emit(wait.event());
         }
         let message = wait.message.clone();
         self.own.waits_for_turn = Some(wait);

@@ -176,7 +176,7 @@ impl DeploymentPass<'_> {
         let has_job = to.job.is_some();
         let from = self.deploy_config(from, self.generation)?;
         let to = self.deploy_config(to, self.generation)?;
-        let is_kept =
+        let is_retained =
             cluster::is_high_availability_on(&from) && cluster::is_high_availability_on(&to);
         let is_renamed = || {
             let id = self.status.job_status.job_id.as_deref();
@@ -185,14 +185,14 @@ impl DeploymentPass<'_> {
             fixed.is_some() && fixed != id
         };
         let is_unread = is_version_changed && !has_job;
-        Ok(is_kept && (is_unread || !cluster::is_metadata_shared(&from, &to) || is_renamed()))
+        Ok(is_retained && (is_unread || !cluster::is_metadata_shared(&from, &to) || is_renamed()))
     }
 
     pub(crate) fn ask_table(&self, mut facts: StopFacts) -> Result<StopDecision, Halt> {
         let decision = self.stop_decision(&mut facts, || self.job_manager_never_started())?;
         let decision = self.unless_switched_off(decision)?;
         let decision = self.unless_vanished(decision, &facts);
-        let decision = self.refuse_doubtful_path(decision)?;
+        let decision = self.refuse_unsure_path(decision)?;
         self.with_last_checkpoint(self.unless_run_again(decision)?)
     }
 
@@ -372,7 +372,7 @@ impl DeploymentPass<'_> {
         };
         let silence = format!(
             "the JobManager was asked to stop the job and has not answered for a long time ({})",
-            self.trouble()
+            self.instability()
         );
         if let Some(doubt) = doubt {
             let message = format!(
@@ -383,7 +383,7 @@ impl DeploymentPass<'_> {
         }
         let message =
             format!("{silence}. The operator no longer waits for it and uses HA metadata");
-        self.tell(Event::warning("UpgradeFailed", Component::JobManagerDeployment, message));
+        self.emit(Event::warning("UpgradeFailed", Component::JobManagerDeployment, message));
         job::forget_stop(&mut self.status.job_status);
         self.trust_metadata_only();
         if self.status.job_status.state == Some(JobStatusState::Cancelling) {

@@ -227,7 +227,7 @@ fn section_6_the_greatest_class_wins() {
 }
 
 #[test]
-fn secrets_are_not_told() {
+fn secrets_are_not_shown() {
     let options = json!({"taskmanager.numberOfTaskSlots": "2", "s3.secret-key": "abc"});
     check(
         "/flinkConfiguration",

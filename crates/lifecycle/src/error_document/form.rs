@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_next_passes_need_is_kept() {
+    fn what_the_next_passes_need_is_retained() {
         let document = json!({"message": "m".repeat(600), "throwableList": [
             {"message": "a"}, {"message": "b", "additionalMetadata": {"note": "rolledBack"}}]});
         let options = [

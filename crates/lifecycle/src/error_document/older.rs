@@ -21,7 +21,7 @@ pub(crate) mod wording {
     pub(crate) const SET_BACK: &str =
         "the API server's store was set back, and with it the record of this job: ";
     /// Beginning of the refusal if it was found by the job that last ran.
-    pub(crate) const BESIDE: &str = "a job of this resource runs that is not on its record: ";
+    pub(crate) const SECOND_JOB: &str = "a job of this resource runs that is not on its record: ";
     /// Precedes the id of the job, as [`WITH_NONCE`] precedes the nonce.
     pub(crate) const WITH_ID: &str = "with job id ";
     pub(crate) const WITH_NONCE: &str = "with `spec.job.savepointRedeployNonce` ";
@@ -32,13 +32,13 @@ pub(crate) mod wording {
 }
 
 use wording::{
-    BESIDE, END, NONE, NOT_BACK, NOT_STABLE, NOT_STOPPED, ROLLED_BACK, SET_BACK, WITH_ID,
+    END, NONE, NOT_BACK, NOT_STABLE, NOT_STOPPED, ROLLED_BACK, SECOND_JOB, SET_BACK, WITH_ID,
     WITH_NONCE,
 };
 
 /// Returns the fact that a message reports.
 pub(super) fn note_of(message: &str) -> Option<ErrorNote> {
-    if message.starts_with(SET_BACK) || message.starts_with(BESIDE) {
+    if message.starts_with(SET_BACK) || message.starts_with(SECOND_JOB) {
         return Some(ErrorNote::WentBack(went_back(message)));
     }
     if message.contains(ROLLED_BACK) {

@@ -1,6 +1,6 @@
 use expect_test::expect;
 
-use super::wording::{BESIDE, NOT_BACK, NOT_STABLE, NOT_STOPPED, ROLLED_BACK, SET_BACK};
+use super::wording::{NOT_BACK, NOT_STABLE, NOT_STOPPED, ROLLED_BACK, SECOND_JOB, SET_BACK};
 use super::*;
 
 fn went_back() -> WentBack {
@@ -109,7 +109,7 @@ fn the_documents_of_older_versions_are_known_by_their_wording() {
 
 #[test]
 fn a_record_that_went_back_is_read_from_an_older_version() {
-    for start in [SET_BACK, BESIDE] {
+    for start in [SET_BACK, SECOND_JOB] {
         let message = format!(
             "{start}it was at generation 3 with job id a1 and is at generation 2 now, with \
              `spec.job.savepointRedeployNonce` 7. Find its newest checkpoint. Manual restore required."
@@ -122,7 +122,7 @@ fn a_record_that_went_back_is_read_from_an_older_version() {
 }
 
 #[test]
-fn a_lost_job_is_told_as_the_java_operator_does() {
+fn a_lost_job_is_reported_as_the_java_operator_does() {
     assert_eq!(LostJob::OfState.document(), JOB_NOT_FOUND);
     for lost in [LostJob::OfState, LostJob::EndedUnseen] {
         assert_eq!(StoredError::read(Some(&lost.document())).lost(), Some(lost));

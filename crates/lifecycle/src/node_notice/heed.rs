@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Facts, Heed, Notice, told};
+use super::{Facts, Heed, Notice, described};
 use crate::event::{Component, Event};
 use crate::kind::Kind;
 use crate::pass::Pass;
@@ -74,10 +74,10 @@ impl<K: Kind> Pass<'_, K> {
         let name = resource.metadata.name.as_deref().unwrap_or_default();
         let message = format!(
             "{}: taking a {} of the job as FlinkStateSnapshot `{name}`",
-            told(notices),
+            described(notices),
             kind.into_str()
         );
         self.steps.push(SnapshotStep::Create(Box::new(resource)).into());
-        self.tell(Event::normal("NodeNotice", Component::Operator, message));
+        self.emit(Event::normal("NodeNotice", Component::Operator, message));
     }
 }

@@ -56,7 +56,7 @@ fn no() -> Answered {
 }
 
 #[test]
-fn a_node_tells_that_it_goes_by_a_cordon_or_a_taint_that_is_known() {
+fn a_node_shows_that_it_goes_by_a_cordon_or_a_taint_that_is_known() {
     assert_eq!(notice(&node("a"), &[]), None);
     let cordoned = Node { is_unschedulable: true, ..node("a") };
     assert_eq!(notice(&cordoned, &[]).unwrap().sign, "it is cordoned");
@@ -77,7 +77,7 @@ fn a_node_tells_that_it_goes_by_a_cordon_or_a_taint_that_is_known() {
 }
 
 #[test]
-fn the_reason_is_told_and_the_time_is_that_of_the_first_sign() {
+fn the_reason_is_reported_and_the_time_is_that_of_the_first_sign() {
     let mut node = tainted("a", UNSCHEDULABLE, Some(-50));
     node.is_unschedulable = true;
     let value = (at(-70).as_second()).to_string();
@@ -98,7 +98,7 @@ fn notices_that_come_together_share_a_snapshot() {
     assert_eq!(taken(&heed), ["a", "b"]);
     let Heed::Take(notices) = heed else { unreachable!() };
     assert_eq!(
-        told(&notices),
+        described(&notices),
         "Nodes `a` (taint `node.kubernetes.io/unschedulable`), `b` (taint `karpenter.sh/disrupted`) \
          are about to go"
     );

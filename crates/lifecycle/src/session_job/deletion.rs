@@ -136,8 +136,8 @@ impl Pass<'_> {
         );
         let blocker = Blocker::new(Reason::SessionCluster, message).remedy(remedy);
         let patience = patience(Some(config));
-        let is_kept = may_bring_back && !is_going(cluster);
-        if is_kept || wants_savepoint {
+        let is_retained = may_bring_back && !is_going(cluster);
+        if is_retained || wants_savepoint {
             let metadata = if is_going(cluster) { &cluster.metadata } else { self.metadata() };
             let at = give_up_at(metadata, None, patience, self.world.now);
             let blocker = if wants_savepoint { blocker.remedy(WITHOUT_SAVEPOINT) } else { blocker };
@@ -273,7 +273,7 @@ impl Pass<'_> {
 
     /// Ends everything that still runs of this resource, after the job on record has ended.
     fn end_of_jobs(&mut self, because: &str) -> End {
-        let beside = self.put_job_beside_on_record()?;
+        let beside = self.put_second_job_on_record()?;
         Ok(beside.unwrap_or_else(|| self.end(because)))
     }
 

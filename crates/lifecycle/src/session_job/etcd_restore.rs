@@ -32,14 +32,14 @@ impl Pass<'_> {
         let Some(set_back) = self.set_back() else {
             // A list without the job may be older than its submission.
             if !self.is_just_submitted() || self.is_listed() {
-                self.refuse_beside_listed()?;
+                self.refuse_second_to_listed()?;
             }
             return Ok(None);
         };
         let jobs = self.list()?;
         let id = self.status.job_status.job_id.as_deref();
         if set_back.job_id.as_deref() != id && set_back.lives_among(jobs) {
-            return Err(Halt::problem(self.refusal_beside(set_back)));
+            return Err(Halt::problem(self.refusal_of_second_job(set_back)));
         }
         if is_alive(id, jobs)
             || self.job().upgrade_mode == UpgradeMode::Stateless
@@ -47,7 +47,7 @@ impl Pass<'_> {
         {
             return Ok(None);
         }
-        if self.is_told_anew(&set_back)
+        if self.is_reported_anew(&set_back)
             && let Some(last) = self.last.clone()
         {
             let diff = diff_session_job(&last.spec, &self.spec);
@@ -62,28 +62,28 @@ impl Pass<'_> {
     }
 
     /// Refuses a start if another job of this resource runs. It needs the list of jobs, whatever the record says.
-    pub(super) fn refuse_a_start_beside(&self) -> Result<(), Halt> {
+    pub(super) fn refuse_a_second_start(&self) -> Result<(), Halt> {
         if self.world.uid().is_empty() {
             // The resource is not stored yet, so it has no jobs.
             return Ok(());
         }
         self.list()?;
-        self.refuse_beside_listed()
+        self.refuse_second_to_listed()
     }
 
     /// Refuses to continue if a job of this resource is listed that is not on record. Uses only what was read already.
-    pub(super) fn refuse_beside_listed(&self) -> Result<(), Halt> {
-        let Some(beside) = self.job_beside() else { return Ok(()) };
+    pub(super) fn refuse_second_to_listed(&self) -> Result<(), Halt> {
+        let Some(beside) = self.second_job() else { return Ok(()) };
         if self.is_ending() {
             let because = "waiting for the end of the job that was stopped with a savepoint";
             return Err(Halt::cannot(because));
         }
-        let beside = WentBack::beside(&beside.id, &self.job());
-        Err(Halt::problem(self.refusal_beside(beside)))
+        let beside = WentBack::alongside(&beside.id, &self.job());
+        Err(Halt::problem(self.refusal_of_second_job(beside)))
     }
 
     /// Returns a listed job of this resource that has not ended, and is not the one on record.
-    fn job_beside(&self) -> Option<&Job> {
+    fn second_job(&self) -> Option<&Job> {
         let Fact::Known(jobs) = &self.world.facts.jobs else { return None };
         let on_record = job::id(&self.status.job_status);
         jobs.iter().find(|job| {
@@ -116,7 +116,7 @@ impl Pass<'_> {
         self.world.jobs()?.map(Vec::as_slice).map_err(cannot)
     }
 
-    fn refusal_beside(&self, set_back: WentBack) -> Problem {
+    fn refusal_of_second_job(&self, set_back: WentBack) -> Problem {
         let message = format!(
             "{} Job {} still runs in the session cluster `{}`, so no second one is started: stop \
              it with a savepoint first.",
@@ -152,7 +152,7 @@ impl Pass<'_> {
 
     /// Like [`Self::put_unrecorded_job_on_record`], for a job that is known only by its id, and for the one on record,
     /// which may be listed although the record says that it ended or is lost. Without a list, there is none.
-    pub(super) fn put_job_beside_on_record(&mut self) -> Maybe {
+    pub(super) fn put_second_job_on_record(&mut self) -> Maybe {
         let on_record = job::id(&self.status.job_status);
         if self.is_cluster_ready() && (on_record.is_some() || !self.world.uid().is_empty()) {
             let _asked = self.world.jobs()?;
@@ -160,7 +160,7 @@ impl Pass<'_> {
         let Fact::Known(jobs) = &self.world.facts.jobs else { return Ok(None) };
         let is_recorded =
             |job: &&Job| Some(&job.id) == on_record.as_ref() && !job.state.is_globally_terminal();
-        let found = jobs.iter().find(is_recorded).or_else(|| self.job_beside()).cloned();
+        let found = jobs.iter().find(is_recorded).or_else(|| self.second_job()).cloned();
         Ok(found.map(|job| self.put_on_record(&job)))
     }
 
@@ -175,7 +175,7 @@ impl Pass<'_> {
         let because = format!(
             "job {id} runs in the session cluster but is not on record: the deletion ends this one"
         );
-        self.tell(Event::warning("Cleanup", Component::Job, because.clone()));
+        self.emit(Event::warning("Cleanup", Component::Job, because.clone()));
         self.go_on(because, Duration::ZERO)
     }
 }

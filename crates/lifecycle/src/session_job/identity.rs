@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_tells_when_it_was_made() {
+    fn an_id_shows_when_it_was_made() {
         let id = job_id("u1", RANDOM, now());
         assert_eq!(made_at("u1", &id, now()), Some(now()));
         let before = now() - jiff::SignedDuration::from_secs(1);

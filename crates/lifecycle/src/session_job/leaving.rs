@@ -104,7 +104,7 @@ impl Pass<'_> {
              afterwards.",
             self.cluster_name()
         );
-        self.tell(Event::normal("SessionClusterReplaced", Component::Job, message));
+        self.emit(Event::normal("SessionClusterReplaced", Component::Job, message));
         self.stop_as(decision, last, &FlinkSessionJob::changes(&last.spec, &self.spec)).map(Some)
     }
 

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use super::plan::Step;
-use super::submission::START_TOLD_IN;
+use super::submission::START_PRECISION;
 use super::{Pass, identity};
 use crate::error_document::{JOB_NOT_FOUND, LostJob, StoredError};
 use crate::event::{Component, Event};
@@ -58,8 +58,8 @@ impl Pass<'_> {
             return Ok(false);
         }
         if self.listed_job()?.is_none() {
-            let Some(why) = self.why_in_doubt()? else { return Ok(false) };
-            self.report_doubt(&why);
+            let Some(why) = self.why_unknown()? else { return Ok(false) };
+            self.report_unknown_submission(&why);
         }
         self.store_last(job::running(last));
         let is_back = self.status.reconciliation_status.state == ReconciliationState::RollingBack;
@@ -67,7 +67,7 @@ impl Pass<'_> {
         Ok(true)
     }
 
-    fn report_doubt(&mut self, why: &str) {
+    fn report_unknown_submission(&mut self, why: &str) {
         let id = self.status.job_status.job_id.as_deref().unwrap_or_default();
         let message = format!(
             "it is unknown whether job {id} ran since it was submitted: the session cluster `{}` \
@@ -192,7 +192,7 @@ impl Pass<'_> {
     /// Returns a time before which no job was submitted to the JobManager; a problem if it is unavailable.
     fn job_manager_start(&self) -> Result<Timestamp, Halt> {
         let start = self.world.job_manager_start()?;
-        start.map(|start| *start + START_TOLD_IN).map_err(|reason| {
+        start.map(|start| *start + START_PRECISION).map_err(|reason| {
             let message = format!(
                 "could not determine what became of job {}: cannot read when the JobManager of \
                  the session cluster `{}` was started: {reason}",
@@ -258,13 +258,13 @@ impl Pass<'_> {
             self.lose_sight("it does not list the job, which is being stopped".to_owned());
             return Ok(());
         }
-        self.refuse_beside_listed()?;
+        self.refuse_second_to_listed()?;
         if before == Some(JobStatusState::Cancelling) && self.is_state_dropped() {
             self.set_job_state(JobStatusState::Canceled);
             self.note_stopped();
             return Ok(());
         }
-        if !self.is_loss_told() {
+        if !self.is_loss_reported() {
             let cluster = self.cluster_name();
             self.expect_in_next_list(&format!("the session cluster `{cluster}`"))?;
         }
@@ -281,7 +281,7 @@ impl Pass<'_> {
     /// Returns true if a list without the job may be a little older than its submission.
     pub(super) fn is_just_submitted(&self) -> bool {
         self.status.job_status.state == Some(JobStatusState::Reconciling)
-            && !self.is_loss_told()
+            && !self.is_loss_reported()
             && self.world.now.duration_since(self.state_since()) < LIST_AGE_MAX
     }
 
@@ -292,7 +292,7 @@ impl Pass<'_> {
     }
 
     /// Returns true if the status says that the job is lost.
-    fn is_loss_told(&self) -> bool {
+    fn is_loss_reported(&self) -> bool {
         let stored = StoredError::read(self.status.error.as_deref());
         stored.lost().is_some() || stored.went_back().is_some()
     }
@@ -309,7 +309,7 @@ impl Pass<'_> {
             // would be taken for the running one.
             self.enter(Phase::Running);
         }
-        if !self.is_loss_told() {
+        if !self.is_loss_reported() {
             let mut event = Event::warning("Missing", Component::Job, self.lost_message(loss));
             event.key = Some(format!(
                 "{JOB_NOT_FOUND}: {}",

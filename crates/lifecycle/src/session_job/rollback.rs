@@ -50,7 +50,7 @@ impl Pass<'_> {
     }
 
     fn refuse_rollback(&mut self, reason: &str) {
-        let cause = self.trouble();
+        let cause = self.instability();
         self.problem.get_or_insert(Problem::upgrade(
             "RollbackRefused",
             format!(
@@ -60,7 +60,7 @@ impl Pass<'_> {
     }
 
     /// Returns why the spec is not stable, as far as known.
-    fn trouble(&self) -> String {
+    fn instability(&self) -> String {
         if let Some(problem) = &self.problem {
             return problem.message.clone();
         }
@@ -74,7 +74,7 @@ impl Pass<'_> {
     /// Records that the spec failed and how its job is stopped, then cancels it.
     fn begin_rollback(&mut self, last: &ReconciledJob, mode: UpgradeMode, cancels: bool) -> End {
         let job_id = self.job_id()?;
-        let cause = self.trouble();
+        let cause = self.instability();
         self.announce_rollback(Component::Job, "time", &cause);
         let mut failed = last.clone();
         failed.first_deployment = Some(false);

@@ -48,7 +48,7 @@ impl Pass<'_> {
         if let Some(plan) = self.await_new_cluster().or_else(|| self.pause_after_failure()) {
             return Ok(plan);
         }
-        self.refuse_a_start_beside()?;
+        self.refuse_a_second_start()?;
         let spec = self.spec.clone();
         let submission = self.prepare(&spec, &restore)?;
         let mode = restore.upgrade_mode();
@@ -69,7 +69,7 @@ impl Pass<'_> {
         if let Some(plan) = self.await_new_cluster().or_else(|| self.pause_after_failure()) {
             return Ok(plan);
         }
-        self.refuse_a_start_beside()?;
+        self.refuse_a_second_start()?;
         let submission = self.prepare(stable, restore)?;
         let stored = |state| job::stored(&failed.spec, state, restore.upgrade_mode(), false);
         self.store_last(stored(JobState::Suspended));

@@ -34,7 +34,7 @@ const ENDED_JOB_LISTED_MAX: SignedDuration = SignedDuration::from_hours(1);
 
 /// Kubernetes reports the start of a container in whole seconds, and its JobManager answers no sooner than one more
 /// second later.
-pub(super) const START_TOLD_IN: SignedDuration = SignedDuration::from_secs(1);
+pub(super) const START_PRECISION: SignedDuration = SignedDuration::from_secs(1);
 
 /// Returns true if the reported error says that the submission on record cannot result in a job.
 pub(super) fn is_not_submitted(error: Option<&str>) -> bool {
@@ -83,7 +83,7 @@ impl Pass<'_> {
     /// Returns why the job of the submission on record may have run although it is not listed. A JobManager forgets a
     /// job some time after its end, and all jobs when it is restarted; with high availability, it then knows the
     /// unfinished ones.
-    pub(super) fn why_in_doubt(&self) -> Result<Option<String>, Halt> {
+    pub(super) fn why_unknown(&self) -> Result<Option<String>, Halt> {
         let Some(Arrival { began: since, .. }) = self.may_arrive() else { return Ok(None) };
         if self.is_stateless_for_certain() {
             return Ok(None);
@@ -100,7 +100,7 @@ impl Pass<'_> {
                 self.status.job_status.job_id.as_deref().unwrap_or_default()
             ))
         })?;
-        Ok((*start + START_TOLD_IN > since)
+        Ok((*start + START_PRECISION > since)
             .then(|| format!("its JobManager was started after that, at {start}")))
     }
 

@@ -1,6 +1,5 @@
 //! What upstream's tests require of session jobs, and where this operator does better.
 
-mod beside;
 mod blank;
 mod care;
 mod deletion;
@@ -9,6 +8,7 @@ mod leaving;
 mod nodes;
 mod redeploy;
 mod rollback;
+mod second_job;
 mod spec;
 mod start;
 mod submission;
@@ -28,7 +28,6 @@ use crate::error_document::JOB_NOT_FOUND;
 use crate::error_document::WentBack;
 use crate::node_notice::Node;
 use crate::notes::STARTED_WITH;
-use crate::phase::Phase;
 use crate::reconcile::decide;
 use crate::trigger::known::KnownSnapshot;
 use crate::trigger::memory::Memory;

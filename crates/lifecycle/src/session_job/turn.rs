@@ -14,7 +14,7 @@ impl Pass<'_> {
     /// error.
     pub(super) fn await_turn(&mut self, last: &ReconciledJob) -> Maybe {
         let Some(wait) = self.wait_for_turn()? else { return Ok(None) };
-        let (told, tried) = (wait.told(self.generation), self.world.remembered.tried);
+        let (told, tried) = (wait.reported(self.generation), self.world.remembered.tried);
         if wait.is_paused() {
             self.problem = Some(Problem {
                 reason: UPGRADES_PAUSED,
@@ -22,7 +22,7 @@ impl Pass<'_> {
                 ..Problem::of_resource(wait.message.clone())
             });
         } else if tried.told != Some(told) {
-            self.tell(wait.event());
+            self.emit(wait.event());
             let tried = Tried { told: Some(told), ..tried };
             self.steps.push(Step::Own(SessionJobStep::Remember(tried)));
         }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::attempts::Attempts;
-use crate::conditions::Told;
+use crate::conditions::ReportedWait;
 use crate::verdict::Version;
 use crate::world;
 use api::session_job::FlinkSessionJob;
@@ -18,7 +18,7 @@ pub struct Tried {
     /// When a deletion began to wait for a session cluster that does not answer.
     pub waits_since: Option<Timestamp>,
     /// The wait for a turn that was reported last.
-    pub told: Option<Told>,
+    pub told: Option<ReportedWait>,
 }
 
 /// Attempts to submit a job that Flink may still be processing, or may have carried out.

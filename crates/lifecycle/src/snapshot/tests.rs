@@ -114,7 +114,7 @@ impl Case {
         self.status().state
     }
 
-    fn is_kept(&self) -> bool {
+    fn is_retained(&self) -> bool {
         self.resource.metadata.finalizers.as_ref().is_some_and(|all| !all.is_empty())
     }
 
@@ -221,7 +221,7 @@ fn scenario_1_a_savepoint_is_taken_followed_and_completed() {
     assert_eq!(case.state(), SnapshotState::InProgress);
     // The id is stored before Flink gets the request.
     assert_eq!(case.steps, ["mark", "write", "trigger"]);
-    assert!(case.is_kept());
+    assert!(case.is_retained());
     case.later(1).pass();
     assert_eq!(case.state(), SnapshotState::InProgress);
     case.trigger(Trigger::Completed { path: Some("s3://lake/sp/1".to_owned()), checkpoint: None });
@@ -256,7 +256,7 @@ fn scenario_2_an_existing_savepoint_is_recorded_at_once() {
 }
 
 #[test]
-fn scenario_3_a_missing_job_is_told_once_and_waited_for() {
+fn scenario_3_a_missing_job_is_reported_once_and_waited_for() {
     let mut case = savepoint(json!({}));
     case.no_job();
     case.pass();
@@ -523,7 +523,7 @@ fn a_job_on_its_way_back_is_waited_for_but_not_for_ever() {
 
 /// Its own operator may never write the id.
 #[test]
-fn a_job_without_an_id_is_waited_for_and_told() {
+fn a_job_without_an_id_is_waited_for_and_reported() {
     let mut case = savepoint(json!({}));
     case.edit_job(|job| job.id = None);
     case.pass();
@@ -566,7 +566,7 @@ fn a_snapshot_that_does_not_end_is_given_up_after_flinks_own_timeout() {
 }
 
 #[test]
-fn a_checkpoint_without_a_path_is_complete_and_told() {
+fn a_checkpoint_without_a_path_is_complete_and_reported() {
     let mut case = checkpoint().in_progress();
     case.trigger(Trigger::Completed { path: None, checkpoint: None });
     case.pass();
@@ -676,5 +676,5 @@ fn the_deletion_of_a_paused_snapshot_waits() {
     let plan = decide(&case.world()).unwrap();
     assert_eq!(plan.blocker.as_ref().map(|blocker| blocker.reason), Some(Reason::Paused));
     case.apply(plan);
-    assert!(case.is_kept(), "{:?}", case.steps);
+    assert!(case.is_retained(), "{:?}", case.steps);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::blocker::{Blocker, Reason, give_up_at, savepoint_patience, told};
+use crate::blocker::{Blocker, Reason, give_up_at, noted, savepoint_patience};
 use crate::event::{Component, Event};
 use crate::job::{self, StopOutcome};
 use crate::kind::{End, Lifecycle, Maybe};
@@ -18,7 +18,7 @@ use config::FlinkConfig;
 impl<K: Lifecycle> Pass<'_, K> {
     /// Begins or continues a deletion.
     pub(crate) fn delete_resource(&mut self) -> End<K> {
-        self.continue_deletion().map_err(|halt| told(&mut self.blocker, halt))
+        self.continue_deletion().map_err(|halt| noted(&mut self.blocker, halt))
     }
 
     fn continue_deletion(&mut self) -> End<K> {
@@ -32,7 +32,7 @@ impl<K: Lifecycle> Pass<'_, K> {
         if begins {
             self.status.set_lifecycle_state(LifecycleState::Deleting);
             let message = format!("Cleaning up {}", K::JOB.into_str());
-            self.tell(Event::normal("Cleanup", Component::Operator, message));
+            self.emit(Event::normal("Cleanup", Component::Operator, message));
             self.write_intent();
         }
         K::delete(self)

@@ -9,7 +9,7 @@ use api::job::{JobSpec, UpgradeMode};
 use api::status::{JobStatus, ReconciliationStatus};
 
 use crate::error_document::WentBack;
-use crate::error_document::wording::{BESIDE, END, NONE, SET_BACK, WITH_ID, WITH_NONCE};
+use crate::error_document::wording::{END, NONE, SECOND_JOB, SET_BACK, WITH_ID, WITH_NONCE};
 use crate::error_document::{ErrorNote, StoredError};
 use crate::job;
 use crate::kind::Kind;
@@ -29,15 +29,15 @@ impl WentBack {
     }
 
     /// Describes a job of this resource that runs and is not on record, for unknown reasons. `job` is the current spec.
-    pub fn beside(job_id: &str, job: &JobSpec) -> Self {
+    pub fn alongside(job_id: &str, job: &JobSpec) -> Self {
         let nonce = job.savepoint_redeploy_nonce;
         Self {
             message: format!(
-                "{BESIDE}this operator started one {WITH_ID}{job_id} and the record names another or \
+                "{SECOND_JOB}this operator started one {WITH_ID}{job_id} and the record names another or \
                  none, {WITH_NONCE}{}. This happens after an unnoticed restore of the API server's \
                  store, when a job kept running although it was stopped with a savepoint, or when one \
                  started long after its submission. What it saved is not on record. {ANSWER}{END}",
-                told_nonce(nonce)
+                shown_nonce(nonce)
             ),
             job_id: Some(job_id.to_owned()),
             nonce,
@@ -80,10 +80,10 @@ pub fn went_back(known: Record<'_>, listed: Record<'_>, job: Option<&JobSpec>) -
     let since = known.job.upgrade_savepoint_path.as_deref();
     let since =
         since.map_or_else(String::new, |path| format!(", but that it started from `{path}`"));
-    let (was, is) = (told(known.generation), told(listed.generation));
+    let (was, is) = (described(known.generation), described(listed.generation));
     let id = known.job.job_id.as_deref().unwrap_or(NONE);
     let nonce = job.and_then(|job| job.savepoint_redeploy_nonce);
-    let has = told_nonce(nonce);
+    let has = shown_nonce(nonce);
     Some(WentBack {
         message: format!(
             "{SET_BACK}it was at {was} {WITH_ID}{id} and is at {is} now, {WITH_NONCE}{has}. What the \
@@ -94,11 +94,11 @@ pub fn went_back(known: Record<'_>, listed: Record<'_>, job: Option<&JobSpec>) -
     })
 }
 
-fn told_nonce(nonce: Option<i64>) -> String {
+fn shown_nonce(nonce: Option<i64>) -> String {
     nonce.map_or(NONE.to_owned(), |nonce| nonce.to_string())
 }
 
-fn told(generation: Option<i64>) -> String {
+fn described(generation: Option<i64>) -> String {
     generation.map_or("no generation".to_owned(), |generation| format!("generation {generation}"))
 }
 
@@ -114,14 +114,14 @@ impl<K: Kind> Pass<'_, K> {
     pub(crate) fn is_answered(&self, set_back: &WentBack) -> bool {
         let path = self.savepoint_path();
         let last = self.last.as_ref().map(|last| last.spec.job());
-        self.is_told_anew(set_back)
+        self.is_reported_anew(set_back)
             && last.is_none_or(|job| {
                 job.is_some_and(|job| job::is_savepoint_redeploy(job, path.as_deref()))
             })
     }
 
     /// Returns true if the spec names a state to start from since then.
-    pub(crate) fn is_told_anew(&self, set_back: &WentBack) -> bool {
+    pub(crate) fn is_reported_anew(&self, set_back: &WentBack) -> bool {
         let nonce = self.job().savepoint_redeploy_nonce;
         nonce.is_some() && nonce != set_back.nonce
     }

@@ -19,8 +19,8 @@ impl<K: Kind> Pass<'_, K> {
         if has_ended && !was_terminal {
             K::record_end(self, job)?;
         }
-        let is_told = before == Some(JobStatusState::Failed) && self.status.error().is_some();
-        if job.state == JobStatusState::Failed && !is_told {
+        let is_reported = before == Some(JobStatusState::Failed) && self.status.error().is_some();
+        if job.state == JobStatusState::Failed && !is_reported {
             self.problem = Some(job::failure(self.world.failure()?));
         }
         if !was_terminal {

@@ -303,7 +303,7 @@ impl<K: Kind> Pass<'_, K> {
     /// Announces the changes, and that what runs is stopped for them.
     pub(crate) fn announce_stop(&mut self, diff: &SpecDiff) {
         self.announce(diff);
-        self.tell(Event::normal(
+        self.emit(Event::normal(
             "Suspended",
             Component::JobManagerDeployment,
             "Suspending existing deployment.",
@@ -311,13 +311,13 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Adds an event to the plan.
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn emit(&mut self, event: Event) {
         self.steps.push(event.into());
     }
 
     /// Reports each exception of the job once, as an event.
     pub(crate) fn report_exceptions(&mut self, job: &Job) -> Result<(), Halt> {
-        let (told, now) = (self.world.told_exceptions.as_ref(), self.world.now);
+        let (told, now) = (self.world.reported_exceptions.as_ref(), self.world.now);
         if told.is_some_and(|told| told.is_complete_for(job)) {
             return Ok(());
         }
@@ -368,7 +368,7 @@ impl<K: Kind> Pass<'_, K> {
             self.status.set_error(Some(error));
         }
         if let Some(before) = before {
-            self.report_standing(&before);
+            self.report_readiness(&before);
         }
         self.status.hide_secrets();
     }
@@ -419,8 +419,8 @@ impl<K: Kind> Pass<'_, K> {
         let is_back =
             matches!(state, ReconciliationState::RollingBack | ReconciliationState::RolledBack);
         let note = ErrorNote::RolledBack;
-        let is_told = self.problem.as_ref().is_some_and(|it| it.note.as_ref() == Some(&note));
-        if !is_back || is_told {
+        let is_reported = self.problem.as_ref().is_some_and(|it| it.note.as_ref() == Some(&note));
+        if !is_back || is_reported {
             return None;
         }
         let stored = &self.world.status;
@@ -432,8 +432,8 @@ impl<K: Kind> Pass<'_, K> {
 
     /// Returns that the record went back, which stays in the status alongside other errors.
     fn set_back_on_record(&self) -> Option<Part> {
-        let is_told = |problem: &Problem| matches!(problem.note, Some(ErrorNote::WentBack(_)));
-        if self.problem.as_ref().is_some_and(is_told) {
+        let is_reported = |problem: &Problem| matches!(problem.note, Some(ErrorNote::WentBack(_)));
+        if self.problem.as_ref().is_some_and(is_reported) {
             return None;
         }
         StoredError::read(self.world.status.error()).went_back().map(Part::from)

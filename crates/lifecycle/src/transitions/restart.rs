@@ -52,7 +52,7 @@ impl<K: Kind> Pass<'_, K> {
     /// Reports that a failed job is started again. The cause of its failure is in the events; the next attempt begins
     /// without it.
     pub(crate) fn announce_restart(&mut self, attempt: u32) {
-        self.tell(Event::warning(
+        self.emit(Event::warning(
             "RestartFailedJob",
             Component::Job,
             format!("Restarting failed job, attempt {attempt}"),

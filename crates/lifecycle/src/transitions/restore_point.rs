@@ -132,7 +132,7 @@ impl DeploymentPass<'_> {
         );
         if has_no_checkpoint
             && !keeps_no_state
-            && let Some(message) = self.doubt_of_start()
+            && let Some(message) = self.why_start_is_unsure()
         {
             return Err(Halt::problem(Problem::upgrade("RestoreFailed", message)));
         }

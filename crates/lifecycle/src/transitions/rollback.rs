@@ -129,7 +129,7 @@ impl<K: Kind> Pass<'_, K> {
     /// Reports that the spec failed for this cause within the given time.
     pub(crate) fn announce_rollback(&mut self, component: Component, time: &str, cause: &str) {
         let message = "Rolling back failed deployment.";
-        self.tell(Event::normal("Rollback", Component::JobManagerDeployment, message));
+        self.emit(Event::normal("Rollback", Component::JobManagerDeployment, message));
         let message = format!("{NOT_STABLE} {time}{ROLLED_BACK}{cause}");
         let kind = ErrorType::DeploymentFailed;
         let problem = Problem::new(kind, "RolledBack", component, message);
@@ -167,7 +167,7 @@ impl DeploymentPass<'_> {
                 None => self.begin_rollback(last, mode).map(Some),
             },
             Err(reason) => {
-                let cause = self.trouble();
+                let cause = self.instability();
                 let message =
                     format!("{NOT_STABLE} {:?} ({cause}{NOT_BACK}{reason}", self.patience()?);
                 let note = Some(ErrorNote::RollbackRefused { cause });
@@ -232,7 +232,7 @@ impl DeploymentPass<'_> {
 
     /// Records that the spec failed and how its job is stopped, then removes its JobManager.
     fn begin_rollback(&mut self, last: &ReconciledSpec, mode: UpgradeMode) -> End {
-        let cause = self.trouble();
+        let cause = self.instability();
         let time = format!("{:?}", self.patience()?);
         self.announce_rollback(Component::JobManagerDeployment, &time, &cause);
         let because = "rolling back: removing the JobManager of the failed spec";
@@ -349,10 +349,11 @@ impl DeploymentPass<'_> {
         if !needs_metadata {
             return Ok(());
         }
-        let is_kept = is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?);
+        let is_retained =
+            is_high_availability_on(&*self.deploy_config(&self.spec, self.generation)?);
         let because = if last.spec.flink_version != self.spec.flink_version {
             "another version of Flink cannot read"
-        } else if !is_kept || self.moves_metadata(&last.spec, &self.spec)? {
+        } else if !is_retained || self.moves_metadata(&last.spec, &self.spec)? {
             "the change of `high-availability.*`, or of the job's id, would hide"
         } else {
             return Ok(());
@@ -441,7 +442,7 @@ impl DeploymentPass<'_> {
     }
 
     /// Returns what keeps the deployed spec from being stable, as far as known.
-    pub(crate) fn trouble(&self) -> String {
+    pub(crate) fn instability(&self) -> String {
         if let Some(problem) = &self.problem {
             return problem.message.clone();
         }
@@ -452,9 +453,9 @@ impl DeploymentPass<'_> {
             return format!("the job is running, but {because}");
         }
         let state = self.status.job_status.state.map_or("unknown", |it| it.into_str());
-        let is_told = self.status.job_status.state == Some(JobStatusState::Failed)
+        let is_reported = self.status.job_status.state == Some(JobStatusState::Failed)
             || REMOVED_UNSTARTED.get(&self.status.cluster_info).is_some();
-        if let Some(error) = self.status.error.as_ref().filter(|_| is_told) {
+        if let Some(error) = self.status.error.as_ref().filter(|_| is_reported) {
             match StoredError::read(Some(error)).note() {
                 // A refusal from an earlier pass is not the cause, but contains it.
                 Some(ErrorNote::RollbackRefused { cause }) => return cause.clone(),

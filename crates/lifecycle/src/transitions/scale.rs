@@ -67,7 +67,7 @@ impl<K: Kind> Pass<'_, K> {
             K::note_scaling(self, Some(self.generation));
             self.write_intent();
             self.announce(diff);
-            self.tell(Event::normal("Scaling", Component::Job, "In-place scaling triggered"));
+            self.emit(Event::normal("Scaling", Component::Job, "In-place scaling triggered"));
             self.steps.push(Step::ScaleJob { job_id, bounds: wanted });
         }
         K::note_scaling(self, None);

@@ -149,7 +149,7 @@ pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
         if is_ready || is_canceled || !may_have_ha_metadata(facts)? {
             return terminal(facts);
         }
-        return terminal_beside_metadata(facts);
+        return terminal_with_metadata(facts);
     }
     if state == Some(JobStatusState::Cancelling) {
         return Ok(StopDecision::Wait(Awaited::JobEnded, "the job is being cancelled".to_owned()));
@@ -178,7 +178,7 @@ pub fn decide_stop(facts: &StopFacts) -> Result<StopDecision, Need> {
 
 /// Decides for a job that ended by itself and may still have HA metadata, although Flink removes it at the end. The
 /// metadata is older than a savepoint that the job left, or newer if Flink has run it again since.
-fn terminal_beside_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
+fn terminal_with_metadata(facts: &StopFacts) -> Result<StopDecision, Need> {
     let Some(path) = facts.path.as_deref().filter(|path| *path != LAST_STATE_PATH) else {
         let decision = last_resort(facts, !facts.is_version_changed)?;
         let waits_for_nothing = facts.job_manager == JobManagerDeploymentStatus::Missing

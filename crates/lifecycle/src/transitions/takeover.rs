@@ -31,7 +31,7 @@ impl DeploymentPass<'_> {
     /// Returns why it is unknown what a job stored as started without state was started from, although a path is on
     /// record. The Java operator keeps the path of an earlier start there, and restarts a failed job from one without
     /// changing the stored spec.
-    pub(crate) fn doubt_of_start(&self) -> Option<String> {
+    pub(crate) fn why_start_is_unsure(&self) -> Option<String> {
         let path = self.status.job_status.upgrade_savepoint_path.as_deref();
         let path = path.filter(|_| self.has_started_empty())?;
         Some(format!(
@@ -43,11 +43,8 @@ impl DeploymentPass<'_> {
     }
 
     /// Returns a decision that does not use that path, or a refusal.
-    pub(crate) fn refuse_doubtful_path(
-        &self,
-        decision: StopDecision,
-    ) -> Result<StopDecision, Halt> {
-        let Some(message) = self.doubt_of_start() else { return Ok(decision) };
+    pub(crate) fn refuse_unsure_path(&self, decision: StopDecision) -> Result<StopDecision, Halt> {
+        let Some(message) = self.why_start_is_unsure() else { return Ok(decision) };
         let is_settled = match &decision {
             StopDecision::LastState => {
                 self.world.ha_metadata()?.is_ok_and(|metadata| metadata.checkpoint.is_some())

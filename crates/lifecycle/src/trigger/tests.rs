@@ -189,7 +189,7 @@ fn a_periodic_snapshot_that_does_not_end_stops_those_after_it_for_as_long_as_it_
 }
 
 #[test]
-fn the_next_look_is_when_the_next_one_is_due() {
+fn the_next_check_is_when_the_next_one_is_due() {
     let case = every_minute();
     let next = |seconds| case.with(seconds, |facts| facts.next_in(SnapshotKind::Savepoint));
     assert_eq!(next(20), Some(Duration::from_millis(40_050)));

@@ -2,8 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Record, Standing};
-use crate::conditions::{Told, of_type};
+use super::{Progress, Record};
+use crate::conditions::{ReportedWait, of_type};
 use crate::paused::PAUSED;
 use api::blue_green::{
     ABORTED, BlueGreenState as State, BlueGreenStatus, PROGRESSING, ROLLED_BACK, SAVEPOINT_FAILED,
@@ -13,11 +13,11 @@ use api::status::JobStatusState;
 
 impl Record {
     pub fn of_blue_green(metadata: &ObjectMeta, status: &BlueGreenStatus) -> Self {
-        let told = Told::of(&status.conditions);
+        let told = ReportedWait::of(&status.conditions);
         let standing = match status.blue_green_state {
-            _ if metadata.deletion_timestamp.is_some() => Standing::Idle,
+            _ if metadata.deletion_timestamp.is_some() => Progress::Idle,
             // It has not begun.
-            Some(State::ActiveBlue | State::ActiveGreen) if told.is_some() => Standing::Idle,
+            Some(State::ActiveBlue | State::ActiveGreen) if told.is_some() => Progress::Idle,
             Some(State::ActiveBlue | State::ActiveGreen) => at_rest(status),
             Some(
                 State::SavepointingBlue
@@ -25,38 +25,38 @@ impl Record {
                 | State::TransitioningToBlue
                 | State::TransitioningToGreen,
             ) => in_transition(status),
-            Some(State::InitializingBlue) | None => Standing::Idle,
+            Some(State::InitializingBlue) | None => Progress::Idle,
         };
         Self { standing, told }
     }
 }
 
 /// Returns the standing between two transitions. A change in place is an upgrade of the child.
-fn at_rest(status: &BlueGreenStatus) -> Standing {
+fn at_rest(status: &BlueGreenStatus) -> Progress {
     let progress = of_type(&status.conditions, PROGRESSING);
     let reason = progress.and_then(|progress| progress.reason.as_deref()).unwrap_or_default();
     match status.job_status.state {
         Some(JobStatusState::Failing)
             if [ABORTED, ROLLED_BACK, SAVEPOINT_FAILED].contains(&reason) =>
         {
-            Standing::Failed
+            Progress::Failed
         }
-        Some(JobStatusState::Running) if status.error.is_none() => Standing::Stable,
-        _ => Standing::Idle,
+        Some(JobStatusState::Running) if status.error.is_none() => Progress::Stable,
+        _ => Progress::Idle,
     }
 }
 
-fn in_transition(status: &BlueGreenStatus) -> Standing {
+fn in_transition(status: &BlueGreenStatus) -> Progress {
     let has = |type_: &str| of_type(&status.conditions, type_);
     // The Java operator writes no conditions.
     let is_serving = has(SERVING).is_none_or(|it| it.status.as_deref() == Some("True"));
     // These wait for others, and nothing else ends them.
     let is_held_up = status.error.is_some() || has(PAUSED).is_some();
     if !is_serving {
-        Standing::Starting
+        Progress::Starting
     } else if is_held_up || status.is_decided() {
-        Standing::UnderWay
+        Progress::UnderWay
     } else {
-        Standing::Preparing
+        Progress::Preparing
     }
 }

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use strum::IntoStaticStr;
 
 use crate::application::preflight::PREFLIGHT_FAILED;
-use crate::conditions::Told;
+use crate::conditions::ReportedWait;
 use crate::error_document::reason_of;
 use crate::job;
 use crate::lifecycle::needs_a_person;
@@ -17,7 +17,7 @@ use api::status::{DeploymentStatus, LifecycleState};
 
 /// Progress of an upgrade, by the status of its resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum Progress {
     /// Its spec is tried, or its job is being saved. The job still runs, and both have limits of their own.
     Preparing,
     /// Something is being stopped or started.
@@ -35,7 +35,7 @@ pub enum Standing {
     Idle,
 }
 
-impl Standing {
+impl Progress {
     /// Returns true while something is tried, saved, stopped or started.
     pub fn is_in_progress(self) -> bool {
         matches!(self, Self::Preparing | Self::UnderWay | Self::Starting)
@@ -98,14 +98,14 @@ impl Standing {
 /// What the status of a resource says about its upgrade.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    pub standing: Standing,
+    pub standing: Progress,
     /// Present while it waits.
-    pub told: Option<Told>,
+    pub told: Option<ReportedWait>,
 }
 
 impl Record {
     pub fn of(status: &DeploymentStatus) -> Self {
-        Self { standing: Standing::of(status), told: Told::of(&status.conditions) }
+        Self { standing: Progress::of(status), told: ReportedWait::of(&status.conditions) }
     }
 }
 

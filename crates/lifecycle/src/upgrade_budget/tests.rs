@@ -1,9 +1,9 @@
 use super::*;
-use crate::conditions::Told;
+use crate::conditions::ReportedWait;
 use crate::job;
 use crate::notes::AWAITS_JOBS;
 use crate::problem::SAVEPOINT_OVERDUE;
-use Standing::{Failed, Idle, Stable, UnderWay};
+use Progress::{Failed, Idle, Stable, UnderWay};
 use api::session_job::SessionJobStatus;
 use api::status::{
     DeploymentStatus, JobManagerDeploymentStatus, LifecycleState, SavepointFormatType,
@@ -50,12 +50,12 @@ impl Fleet {
         self.ask_for(name, 2)
     }
 
-    fn see(&mut self, name: &str, standing: Standing) -> Vec<String> {
+    fn see(&mut self, name: &str, standing: Progress) -> Vec<String> {
         named(self.budget.seen(&of(name), 2, standing, &self.limits, self.now))
     }
 
     /// Runs an upgrade from its turn to its end.
-    fn upgrade(&mut self, name: &str, generation: i64, end: Standing) {
+    fn upgrade(&mut self, name: &str, generation: i64, end: Progress) {
         assert_eq!(self.ask_for(name, generation), Turn::Taken, "{name}");
         self.see(name, UnderWay);
         self.see(name, end);
@@ -133,10 +133,10 @@ fn what_goes_down_by_itself_counts_and_never_asks() {
     fleet.see("suspended", Idle);
     assert_eq!(fleet.see("rolled-back", Failed), ["a"]);
     let since = fleet.now;
-    assert!(fleet.see("new", Standing::Deployed { since, is_first: true }).is_empty());
+    assert!(fleet.see("new", Progress::Deployed { since, is_first: true }).is_empty());
     assert_eq!(fleet.ask("a"), Turn::Taken, "a first start is none");
     let mut fleet = Fleet::new(Limits { at_once: Some(1), ..LIMITS });
-    fleet.see("new", Standing::Starting);
+    fleet.see("new", Progress::Starting);
     assert_eq!(fleet.ask("a"), Turn::Taken, "nor is it while it starts");
 }
 
@@ -145,7 +145,7 @@ fn one_that_does_not_become_stable_in_time_is_waited_for_no_longer() {
     let mut fleet = Fleet::new(Limits { at_once: Some(1), failures: Some(1), ..LIMITS });
     assert_eq!(fleet.ask("a"), Turn::Taken);
     fleet.see("a", UnderWay);
-    fleet.see("a", Standing::Deployed { since: fleet.now, is_first: false });
+    fleet.see("a", Progress::Deployed { since: fleet.now, is_first: false });
     fleet.now += SignedDuration::from_mins(4);
     assert!(matches!(fleet.ask("b"), Turn::WaitsFor { .. }));
     fleet.now += SignedDuration::from_mins(1);
@@ -178,7 +178,7 @@ fn one_that_does_not_start_in_time_is_waited_for_no_longer() {
     assert_eq!(fleet.ask("d"), Turn::Taken);
     // It starts after all, and takes part again.
     let since = fleet.now;
-    fleet.see("a", Standing::Deployed { since, is_first: false });
+    fleet.see("a", Progress::Deployed { since, is_first: false });
     fleet.see("d", UnderWay);
     fleet.see("d", Stable);
     assert!(matches!(fleet.ask("e"), Turn::WaitsFor { .. }));
@@ -204,7 +204,7 @@ fn one_that_does_not_start_in_time_has_failed() {
 fn one_that_saves_its_state_keeps_its_turn() {
     let mut fleet = Fleet::new(Limits { at_once: Some(1), failures: Some(1), ..LIMITS });
     assert_eq!(fleet.ask("a"), Turn::Taken);
-    fleet.see("a", Standing::Preparing);
+    fleet.see("a", Progress::Preparing);
     fleet.now += SignedDuration::from_hours(1);
     assert!(matches!(fleet.ask("b"), Turn::WaitsFor { .. }));
     fleet.see("a", UnderWay);
@@ -221,22 +221,22 @@ fn what_a_status_stands_for() {
         ..DeploymentStatus::default()
     };
     let mut status = of(LifecycleState::Upgrading);
-    assert_eq!(Standing::of(&status), Standing::Starting, "it was never stable");
+    assert_eq!(Progress::of(&status), Progress::Starting, "it was never stable");
     status.reconciliation_status.last_stable_spec = Some("{}".to_owned());
-    assert_eq!(Standing::of(&status), UnderWay);
+    assert_eq!(Progress::of(&status), UnderWay);
     status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
     status.error = Some("Manual restore required.".to_owned());
-    assert_eq!(Standing::of(&status), Failed, "nothing happens before a person decides");
+    assert_eq!(Progress::of(&status), Failed, "nothing happens before a person decides");
 
     let mut saving = of(LifecycleState::Stable);
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     job::note_stop(&mut saving.job_status, "a", SavepointFormatType::Canonical, now);
-    assert_eq!(Standing::of(&saving), Standing::Preparing);
+    assert_eq!(Progress::of(&saving), Progress::Preparing);
     let error = |reason: &str| Some(json!({"additionalMetadata": {"reason": reason}}).to_string());
     saving.error = error("Other");
-    assert_eq!(Standing::of(&saving), Standing::Preparing);
+    assert_eq!(Progress::of(&saving), Progress::Preparing);
     saving.error = error(SAVEPOINT_OVERDUE);
-    assert_eq!(Standing::of(&saving), UnderWay, "Flink should have ended it");
+    assert_eq!(Progress::of(&saving), UnderWay, "Flink should have ended it");
 }
 
 /// A turn does not outlast passes that end before they begin.
@@ -321,7 +321,7 @@ fn a_child_shares_the_turn_of_its_transition() {
     let mut fleet = Fleet::new(limits);
     let child = Of { parent: Some("parent".to_owned()), ..of("child") };
     assert_eq!(fleet.ask("parent"), Turn::Taken);
-    fleet.see("parent", Standing::Preparing);
+    fleet.see("parent", Progress::Preparing);
     assert_eq!(fleet.budget.ask(&child, 2, &limits, fleet.now), Turn::Taken);
     let _woken = fleet.budget.seen(&child, 2, UnderWay, &limits, fleet.now);
     assert_eq!(fleet.ask("other"), Turn::Waits);
@@ -335,7 +335,7 @@ fn a_child_shares_the_turn_of_its_transition() {
 #[test]
 fn two_children_of_a_transition_are_one_upgrade() {
     let mut fleet = Fleet::new(LIMITS);
-    fleet.see("parent", Standing::Preparing);
+    fleet.see("parent", Progress::Preparing);
     for colour in ["blue", "green"] {
         let child = Of { parent: Some("parent".to_owned()), ..of(colour) };
         let _woken = fleet.budget.seen(&child, 2, UnderWay, &LIMITS, fleet.now);
@@ -367,7 +367,7 @@ fn session_jobs_that_go_down_with_their_cluster_are_one_upgrade_and_their_edits_
         ..DeploymentStatus::default()
     };
     // It has stopped nothing itself yet.
-    fleet.see("cluster", Standing::of(&cluster));
+    fleet.see("cluster", Progress::of(&cluster));
     let job = |name: &str| {
         let (kind, parent) = (ResourceKind::FlinkSessionJob, Some("cluster".to_owned()));
         Of { kind, parent, ..of(name) }
@@ -380,7 +380,7 @@ fn session_jobs_that_go_down_with_their_cluster_are_one_upgrade_and_their_edits_
     let _woken = fleet.budget.seen(&of("cluster"), 2, Stable, &limits, fleet.now);
     assert_eq!(fleet.ask("b"), Turn::Waits, "its jobs are not up again");
     let replaced = DeploymentStatus { observed_generation: Some(2), ..cluster };
-    assert_eq!(Standing::of(&replaced), Stable, "the note is left behind");
+    assert_eq!(Progress::of(&replaced), Stable, "the note is left behind");
 }
 
 #[test]
@@ -393,24 +393,24 @@ fn the_status_of_a_session_job_says_how_far_its_upgrade_is() {
     let stop = json!({"triggerId": "t", "triggerType": "UPGRADE"});
     assert_eq!(
         standing(json!({"lifecycleState": "STABLE", "jobStatus": {"savepointInfo": stop}})),
-        Standing::Preparing
+        Progress::Preparing
     );
     let proven = json!({"lastStableSpec": "{}"});
     let upgrading = json!({"lifecycleState": "UPGRADING", "reconciliationStatus": proven});
     assert_eq!(standing(upgrading.clone()), UnderWay);
     let lost = json!({"error": "Job Not Found", "lifecycleState": "UPGRADING", "reconciliationStatus": proven});
     assert_eq!(standing(lost), Failed, "nothing moves until a person acts");
-    assert_eq!(standing(json!({"lifecycleState": "UPGRADING"})), Standing::Starting);
+    assert_eq!(standing(json!({"lifecycleState": "UPGRADING"})), Progress::Starting);
     assert_eq!(standing(json!({"lifecycleState": "FAILED"})), Failed);
     let error =
         json!({"type": "x", "additionalMetadata": {"reason": "UpgradesPaused"}}).to_string();
     let paused = record(json!({"lifecycleState": "STABLE", "error": error}));
-    assert_eq!(paused.told, Some(Told { generation: 2, is_paused: true }));
+    assert_eq!(paused.told, Some(ReportedWait { generation: 2, is_paused: true }));
     assert_eq!(record(upgrading).told, None);
 }
 
 /// A status of a blue/green deployment in this state.
-fn blue_green(state: &str, rest: Value) -> Standing {
+fn blue_green(state: &str, rest: Value) -> Progress {
     let mut status = json!({"blueGreenState": state, "jobStatus": {"state": "RECONCILING"}});
     for (field, value) in rest.as_object().unwrap() {
         status[field] = value.clone();
@@ -426,8 +426,8 @@ fn a_transition_is_in_progress_until_it_is_settled_or_given_up() {
     let (running, failing) = (json!({"state": "RUNNING"}), json!({"state": "FAILING"}));
     let aborts = json!({"conditions": serves(), "abortTimestamp": "2026-01-01T00:10:00Z"});
     for state in ["SAVEPOINTING_BLUE", "TRANSITIONING_TO_GREEN"] {
-        assert_eq!(blue_green(state, aborts.clone()), Standing::Preparing);
-        assert_eq!(blue_green(state, json!({})), Standing::Preparing, "as Java writes it");
+        assert_eq!(blue_green(state, aborts.clone()), Progress::Preparing);
+        assert_eq!(blue_green(state, json!({})), Progress::Preparing, "as Java writes it");
         let rest = json!({"conditions": serves(), "error": "the last step was not carried out"});
         assert_eq!(blue_green(state, rest), UnderWay, "nothing else ends it");
         let paused = condition("Paused", "True", "Paused");
@@ -437,17 +437,17 @@ fn a_transition_is_in_progress_until_it_is_settled_or_given_up() {
         json!({"conditions": serves(), "deploymentReadyTimestamp": "2026-01-01T00:00:00Z"});
     assert_eq!(blue_green("TRANSITIONING_TO_GREEN", decided), UnderWay);
     let first = json!({"conditions": condition("Serving", "False", "None")});
-    assert_eq!(blue_green("TRANSITIONING_TO_BLUE", first), Standing::Starting);
+    assert_eq!(blue_green("TRANSITIONING_TO_BLUE", first), Progress::Starting);
     assert_eq!(blue_green("ACTIVE_GREEN", json!({"jobStatus": running})), Stable);
     assert_eq!(blue_green("ACTIVE_GREEN", json!({})), Idle, "its child is changed in place");
     let mut waits = condition("UpgradeAdmitted", "False", "WaitsForTurn");
     waits[0]["observedGeneration"] = json!(2);
     assert_eq!(blue_green("ACTIVE_BLUE", json!({"jobStatus": running, "conditions": waits})), Idle);
     for reason in ["Aborted", "RolledBack", "SavepointFailed", "ValidationError"] {
-        let told =
+        let described =
             json!({"jobStatus": failing, "conditions": condition("Progressing", "False", reason)});
         let expected = if reason == "ValidationError" { Idle } else { Failed };
-        assert_eq!(blue_green("ACTIVE_BLUE", told), expected, "{reason}");
+        assert_eq!(blue_green("ACTIVE_BLUE", described), expected, "{reason}");
     }
 }
 
@@ -465,8 +465,8 @@ fn a_success_of_before_does_not_let_the_rest_go_on() {
 }
 
 #[test]
-fn another_process_takes_up_what_was_told() {
-    let told = |turn: Turn| {
+fn another_process_takes_up_what_was_reported() {
+    let described = |turn: Turn| {
         let waits = turn.wait().unwrap().condition(&[], 2, Timestamp::UNIX_EPOCH);
         Record::of(&DeploymentStatus { conditions: vec![waits], ..DeploymentStatus::default() })
     };
@@ -476,14 +476,14 @@ fn another_process_takes_up_what_was_told() {
     };
     upgrading.reconciliation_status.last_stable_spec = Some("{}".to_owned());
     let mut fleet = Fleet::new(LIMITS);
-    fleet.budget.restore(&of("a"), 2, told(Turn::Waits), fleet.now);
-    fleet.budget.restore(&of("b"), 3, told(Turn::Paused), fleet.now);
+    fleet.budget.restore(&of("a"), 2, described(Turn::Waits), fleet.now);
+    fleet.budget.restore(&of("b"), 3, described(Turn::Paused), fleet.now);
     fleet.budget.restore(&of("c"), 2, Record::of(&upgrading), fleet.now);
     assert_eq!((fleet.ask_for("b", 2), fleet.ask("new")), (Turn::Paused, Turn::Paused));
     assert_eq!(fleet.ask_for("b", 3), Turn::Taken, "its spec was changed meanwhile");
     assert_eq!(fleet.ask("d"), Turn::Paused);
     let mut fleet = Fleet::new(Limits { failures: Some(1), ..LIMITS });
-    fleet.budget.restore(&of("a"), 2, told(Turn::Waits), fleet.now);
+    fleet.budget.restore(&of("a"), 2, described(Turn::Waits), fleet.now);
     fleet.budget.restore(&of("c"), 2, Record::of(&upgrading), fleet.now);
     assert_eq!((fleet.ask("new"), fleet.ask("a")), (Turn::Waits, Turn::Taken), "in this order");
     fleet.see("c", Failed);

@@ -14,7 +14,7 @@ use validation::extension::FailurePolicy;
 /// Reason of an error that ends when the validator answers.
 pub const VALIDATOR_UNAVAILABLE: &str = "ValidatorUnavailable";
 /// A pending verdict triggers a pass when it arrives; this interval is for one that got lost.
-const PENDING_LOOK: Duration = Duration::from_mins(2);
+const PENDING_CHECK: Duration = Duration::from_mins(2);
 
 /// Effect of a verdict: the violations, and why the change waits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -94,11 +94,11 @@ fn outcome(verdict: &Verdict, look_again: Duration) -> Outcome {
         Verdict::Given(opinions) => (opinions, look_again),
         Verdict::Pending { before } if before.is_empty() => {
             let because = "waiting for the validators to check the change".to_owned();
-            let hold = Hold { because, is_problem: false, look_again: PENDING_LOOK };
+            let hold = Hold { because, is_problem: false, look_again: PENDING_CHECK };
             return Outcome { violations: vec![], hold: Some(hold) };
         }
         // Earlier opinions stay until there is something else to report.
-        Verdict::Pending { before } => (before, PENDING_LOOK),
+        Verdict::Pending { before } => (before, PENDING_CHECK),
     };
     let violations =
         opinions.iter().filter_map(|opinion| opinion.answer.as_ref().ok()).flatten().cloned();

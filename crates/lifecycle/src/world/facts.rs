@@ -396,7 +396,7 @@ pub struct Bounds {
 
 /// Up to when the exceptions of a job were reported.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ToldExceptions {
+pub struct ReportedExceptions {
     pub job_id: String,
     /// Milliseconds since the epoch.
     pub until: i64,

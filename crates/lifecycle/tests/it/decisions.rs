@@ -17,11 +17,11 @@ mod paused;
 mod phases;
 mod properties;
 mod quirks;
+mod readiness;
 mod redeploy;
 pub(super) mod reload;
 mod rollback;
 mod silence;
-mod standing;
 mod table;
 mod taken_down;
 mod takeover;
@@ -53,6 +53,7 @@ use lifecycle::world::{
 use serde_json::json;
 use state::restore_point::RestorePoint;
 use testing::scene::{
-    CHECKPOINT, HA, JOB_ID, NOW, SAVEPOINT, Scene, ago, by_default, check, created, error, given,
-    job, job_manager, phases_of, pod, restored, started_without, step_names, told, told_step,
+    CHECKPOINT, HA, JOB_ID, NOW, SAVEPOINT, Scene, ago, by_default, check, created, described,
+    described_step, error, given, job, job_manager, phases_of, pod, restored, started_without,
+    step_names,
 };

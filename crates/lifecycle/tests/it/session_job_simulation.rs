@@ -46,7 +46,7 @@ use lifecycle::world::{
 use serde_json::json;
 use state::restore_point::RestorePoint;
 
-use super::simulation::doubt::{Doubt, asks, tells_all};
+use super::simulation::uncertainty::{Uncertainty, asks, shows_all};
 use super::simulation::upheaval::{Refused, Upheaval, Upheaved};
 use super::simulation::waves::Seat;
 use super::support::operated::{
@@ -55,9 +55,10 @@ use super::support::operated::{
 };
 use super::support::phases::store_session_job;
 use super::support::worlds::{
-    COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_KEPT, VERTEX,
-    asked_again, crashes, fact, moody_verdict, newest, oldest, parallelism, phase, recorded,
-    referred_to, show_on_failure, stop_on_record, tell_allocations, tell_pace, without_history,
+    COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_MAX, VERTEX,
+    asked_again, crashes, fact, moody_verdict, newest, oldest, parallelism, phase,
+    print_allocations, print_pace, recorded, referred_to, show_on_failure, stop_on_record,
+    without_history,
 };
 use api::is_paused;
 use testing::choices::{Choices, seeds};
@@ -165,7 +166,7 @@ pub(super) struct Sim {
     /// A start path that its user named and that was not followed yet.
     named: Option<String>,
     /// Reasons for which its user may be asked for the state to continue from.
-    doubt: Doubt,
+    doubt: Uncertainty,
     upheaval: Upheaval,
     /// Its part in the budget of a fleet.
     seat: Option<Seat>,
@@ -254,7 +255,7 @@ impl Sim {
             durable: 0,
             saved: 0,
             named: None,
-            doubt: Doubt::default(),
+            doubt: Uncertainty::default(),
             upheaval: Upheaval::default(),
             seat: None,
             ids: 0,

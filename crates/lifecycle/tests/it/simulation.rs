@@ -5,8 +5,8 @@
 //! ([`doubt`]), a settled world is left alone, and when the faults stop the resource settles. A failing case prints its
 //! seed, which reproduces it.
 
-pub(super) mod doubt;
 pub(super) mod session;
+pub(super) mod uncertainty;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,13 +43,13 @@ use super::support::operated::{
 };
 use super::support::phases::store_deployment;
 use super::support::worlds::{
-    COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_KEPT, Trial,
+    COMES_TO_REST, Deeds, Haze, KeepsState, Logged, OVERRIDES, RESTS_FOR, REVISIONS_MAX, Trial,
     VERTEX, Workers, asked_again, begin_deletion, crashes, fact, image_in, image_of, moody_verdict,
-    newest, no_such_image, oldest, parallelism, phase, recorded, referred_to, show_on_failure,
-    stop_on_record, tell_allocations, tell_pace, without_history,
+    newest, no_such_image, oldest, parallelism, phase, print_allocations, print_pace, recorded,
+    referred_to, show_on_failure, stop_on_record, without_history,
 };
 use api::is_paused;
-use doubt::{Doubt, asks};
+use uncertainty::{Uncertainty, asks};
 use upheaval::{Refused, Upheaval, Upheaved};
 
 use testing::choices::{Choices, another_seed, cases, seeds};
@@ -156,7 +156,7 @@ pub(super) struct Sim {
     /// How often its user was asked which state to continue from.
     asked: usize,
     /// Reasons for which they may be asked.
-    doubt: Doubt,
+    doubt: Uncertainty,
     ids: u64,
     /// Number of decided passes.
     decisions: u64,
@@ -320,7 +320,7 @@ impl Sim {
             saved: 0,
             named: None,
             asked: 0,
-            doubt: Doubt::default(),
+            doubt: Uncertainty::default(),
             ids: 0,
             decisions: 0,
             log: Vec::new(),

@@ -138,9 +138,9 @@ fn pass_by(operator: &OperatorConfig, resource: &FlinkDeployment, state: JobStat
 }
 
 fn steps(plan: &Plan) -> Vec<&'static str> {
-    let is_told =
+    let is_reported =
         |step: &&Step| !matches!(step, Step::Event(_) | Step::Own(ClusterStep::RemovePreflight));
-    plan.steps.iter().filter(is_told).map(Step::name).collect()
+    plan.steps.iter().filter(is_reported).map(Step::name).collect()
 }
 
 /// Returns the pass over a running job that its user has edited.
@@ -180,7 +180,7 @@ fn an_upgrade_goes_on_from_what_java_recorded() {
 }
 
 #[test]
-fn a_version_that_is_too_old_is_looked_after_and_not_started() {
+fn a_version_that_is_too_old_is_maintained_and_not_started() {
     let mut resource = left_by_java("native-ha-last-state");
     resource.spec.flink_version = Some(FlinkVersion::V1_14);
     let reconciliation = &mut resource.status.as_mut().unwrap().reconciliation_status;
@@ -227,7 +227,7 @@ fn with_keytab(path: &str) -> FlinkDeployment {
 }
 
 #[test]
-fn a_job_with_a_keytab_is_looked_after_and_not_stopped_without_it() {
+fn a_job_with_a_keytab_is_maintained_and_not_stopped_without_it() {
     let operator =
         |options: &[(&str, &str)]| OperatorConfig::new(options.iter().copied().collect());
     let allowing = operator(&[(DIRECTORIES, "/opt/keytabs;/mnt")]);

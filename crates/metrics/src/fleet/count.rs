@@ -131,7 +131,7 @@ impl Fleet {
             self.count_resources(&mut families);
         }
         if self.settings.lifecycle {
-            self.tell_times(&mut families);
+            self.report_times(&mut families);
         }
         if self.settings.resources {
             let jobs = self.resources.values();
@@ -140,7 +140,7 @@ impl Fleet {
             families.push(self.ages_of_checkpoints(now));
         }
         if self.settings.passes {
-            self.tell_passes(&mut families);
+            self.report_passes(&mut families);
         }
         families
     }
@@ -170,32 +170,32 @@ impl Fleet {
         let of_both = |read: &dyn Fn(&Tally) -> u64| -> Vec<Point> {
             kinds.iter().flat_map(|(kind, tallies)| gauges(*kind, tallies, read)).collect()
         };
-        let mut tell = |name: String, points: Vec<Point>| {
+        let mut emit = |name: String, points: Vec<Point>| {
             families.push(Family::new(Scope::Namespace, name, points));
         };
-        tell("Count".to_owned(), counted);
+        emit("Count".to_owned(), counted);
         let of_all = |read: &dyn Fn(&Tally) -> u64| -> Vec<Point> {
             let of = |kind: &Kind| gauges(*kind, &of_kind(&tallies, *kind), read);
             Kind::ALL.iter().flat_map(of).collect()
         };
-        tell("Waiting.Late.Count".to_owned(), of_all(&|tally| tally.late));
-        tell("Paused.Count".to_owned(), of_all(&|tally| tally.paused));
+        emit("Waiting.Late.Count".to_owned(), of_all(&|tally| tally.late));
+        emit("Paused.Count".to_owned(), of_all(&|tally| tally.paused));
         if self.settings.lifecycle {
             for (place, state) in STATES.iter().enumerate() {
                 let points = of_both(&|tally| at(&tally.lifecycle, place));
-                tell(format!("Lifecycle.State.{}.Count", state.into_str()), points);
+                emit(format!("Lifecycle.State.{}.Count", state.into_str()), points);
             }
         }
         let kind = Kind::FlinkDeployment;
         let deployments = of_kind(&tallies, kind);
         for (place, (_, name)) in JOB_MANAGER.iter().enumerate() {
             let points = gauges(kind, &deployments, &|tally| at(&tally.job_manager, place));
-            tell(format!("JmDeploymentStatus.{name}.Count"), points);
+            emit(format!("JmDeploymentStatus.{name}.Count"), points);
         }
         let versions = labelled(&deployments, "FlinkVersion", |tally| &tally.versions);
-        tell("FlinkVersion.Count".to_owned(), versions);
+        emit("FlinkVersion.Count".to_owned(), versions);
         let minor = labelled(&deployments, "FlinkMinorVersion", |tally| &tally.minor_versions);
-        tell("FlinkMinorVersion.Count".to_owned(), minor);
+        emit("FlinkMinorVersion.Count".to_owned(), minor);
         let sums: [(&str, SumOf); 3] = [
             ("Cpu", |tally| tally.cpu),
             ("Memory", |tally| tally.memory),
@@ -205,50 +205,50 @@ impl Fleet {
             let points = deployments
                 .iter()
                 .map(|(namespace, tally)| point(kind, namespace, None, Value::Gauge(read(tally))));
-            tell(format!("ResourceUsage.{name}"), points.collect());
+            emit(format!("ResourceUsage.{name}"), points.collect());
         }
         let kind = Kind::FlinkBlueGreenDeployment;
         let blue_green = of_kind(&tallies, kind);
         for (place, state) in BLUE_GREEN_STATES.iter().enumerate() {
             let points = gauges(kind, &blue_green, &|tally| at(&tally.blue_green, place));
-            tell(format!("BlueGreenState.{}.Count", state.into_str()), points);
+            emit(format!("BlueGreenState.{}.Count", state.into_str()), points);
         }
         for (place, state) in SERVING.iter().enumerate() {
             let points = gauges(kind, &blue_green, &|tally| at(&tally.blue_green_job, place));
-            tell(format!("JobStatus.{}.Count", state.into_str()), points);
+            emit(format!("JobStatus.{}.Count", state.into_str()), points);
         }
         let groups = self.groups.iter().filter(|((of, _), _)| *of == kind);
         let failures = groups.map(|((_, namespace), group)| {
             point(kind, namespace, None, Value::Count(number(group.failures)))
         });
-        tell("Failures".to_owned(), failures.collect());
+        emit("Failures".to_owned(), failures.collect());
         let kind = Kind::FlinkStateSnapshot;
         let snapshots = of_kind(&tallies, kind);
         let ways: [(&str, StatesOf); 2] =
             [("Savepoint", |tally| &tally.savepoints), ("Checkpoint", |tally| &tally.checkpoints)];
         for (name, read) in ways {
             let all = gauges(kind, &snapshots, &|tally| read(tally).iter().sum());
-            tell(format!("{name}.Count"), all);
+            emit(format!("{name}.Count"), all);
             for (place, state) in SNAPSHOT.iter().enumerate() {
                 let points = gauges(kind, &snapshots, &|tally| at(read(tally), place));
-                tell(format!("{name}.State.{}.Count", state.into_str()), points);
+                emit(format!("{name}.State.{}.Count", state.into_str()), points);
             }
         }
     }
 
     /// Adds the times. Those of the operator exist from the first resource of the kind on, so that their counts grow
     /// from zero; those of a namespace once there is a value, because there may be thousands.
-    fn tell_times(&self, families: &mut Vec<Family>) {
+    fn report_times(&self, families: &mut Vec<Family>) {
         for (kind, timings) in &self.systems {
             for ((what, name), histogram) in timings {
                 let name = format!("{}.Lifecycle.{what}.{name}.TimeSeconds", kind.into_str());
                 families.push(Family::of_operator(name, Value::Summary(histogram.summary())));
             }
         }
-        self.tell_times_of_groups("Lifecycle", |group| &group.timings, families);
+        self.report_times_of_groups("Lifecycle", |group| &group.timings, families);
     }
 
-    fn tell_times_of_groups(
+    fn report_times_of_groups(
         &self,
         below: &str,
         read: fn(&Group) -> &Timings,
@@ -267,8 +267,8 @@ impl Fleet {
         }
     }
 
-    fn tell_passes(&self, families: &mut Vec<Family>) {
-        self.tell_times_of_groups("JOSDK", |group| &group.passes, families);
+    fn report_passes(&self, families: &mut Vec<Family>) {
+        self.report_times_of_groups("JOSDK", |group| &group.passes, families);
         for (name, read) in OF_RESOURCE {
             let present = self.resources.values().map(|it| (&it.id, read(&it.counts)));
             let deleted = self.deleted.iter().filter(|_| name == DELETED);

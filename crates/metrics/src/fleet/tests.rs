@@ -36,7 +36,7 @@ fn sighting(uid: &str, version: u64, facts: Facts) -> Sighting<'_> {
 }
 
 /// Returns everything that is published and begins with `prefix`, without zeros.
-fn told(fleet: &Fleet, prefix: &str) -> Vec<String> {
+fn described(fleet: &Fleet, prefix: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for Family { name, points, .. } in fleet.families(at(200).time) {
         for point in points.iter().filter(|_| name.starts_with(prefix)) {
@@ -77,7 +77,7 @@ fn resources_are_counted_by_what_they_are() {
     fleet.note_wait("c", Wait::Paused);
     fleet.note_wait("d", Wait::Late);
     let counts: Vec<String> =
-        told(&fleet, "").into_iter().filter(|line| !line.starts_with("JOSDK")).collect();
+        described(&fleet, "").into_iter().filter(|line| !line.starts_with("JOSDK")).collect();
     assert_eq!(
         counts,
         [
@@ -121,9 +121,9 @@ fn a_change_is_timed_once_whether_written_or_shown_first() {
         ("Lifecycle.Transition.Submission.TimeSeconds", "1x3"),
     ];
     for (name, value) in expected {
-        assert_eq!(told(&fleet, name), [format!("{name} shop = {value}")]);
+        assert_eq!(described(&fleet, name), [format!("{name} shop = {value}")]);
         let of_kind = format!("FlinkDeployment.{name}");
-        assert_eq!(told(&fleet, &of_kind), [format!("{of_kind} = {value}")]);
+        assert_eq!(described(&fleet, &of_kind), [format!("{of_kind} = {value}")]);
     }
 }
 
@@ -135,7 +135,7 @@ fn the_first_state_counts_from_the_creation() {
     fleet.pass_ends("a", false, at(8));
     fleet.see(&sighting("a", 2, deployment(LifecycleState::Failed)), at(9));
     let name = "Lifecycle.State.CREATED.TimeSeconds";
-    assert_eq!(told(&fleet, name), [format!("{name} shop = 1x8")]);
+    assert_eq!(described(&fleet, name), [format!("{name} shop = 1x8")]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_blue_green_deployment_is_counted_and_timed() {
     fleet.pass_ends("a", false, at(6));
     fleet.see(&sighting("a", 3, blue_green(ActiveBlue, Running)), at(20));
     assert_eq!(
-        told(&fleet, ""),
+        described(&fleet, ""),
         [
             "Count shop = 1",
             "BlueGreenState.ACTIVE_BLUE.Count shop = 1",
@@ -175,26 +175,26 @@ fn each_change_to_failing_counts_as_a_failure() {
     use BlueGreenState::ActiveBlue;
     use JobStatusState::{Failing, Reconciling, Running};
     let mut fleet = fleet();
-    let is_told = |fleet: &Fleet| {
+    let is_reported = |fleet: &Fleet| {
         fleet.families(at(200).time).iter().any(|it| it.name == "Failures" && !it.points.is_empty())
     };
     fleet.see(&sighting("job", 1, deployment(LifecycleState::Stable)), at(0));
-    assert!(!is_told(&fleet), "other kinds have no such count");
+    assert!(!is_reported(&fleet), "other kinds have no such count");
     // It failed before this process looked.
     fleet.see(&sighting("a", 1, blue_green(ActiveBlue, Failing)), at(0));
-    assert!(is_told(&fleet) && told(&fleet, "Failures").is_empty());
+    assert!(is_reported(&fleet) && described(&fleet, "Failures").is_empty());
     for (version, job) in (2..).zip([Running, Failing, Failing, Reconciling, Failing]) {
         fleet.status_written("a", version, blue_green(ActiveBlue, job), at(7));
         // What was written comes back from the watch.
         fleet.see(&sighting("a", version, blue_green(ActiveBlue, job)), at(9));
     }
-    assert_eq!(told(&fleet, "Failures"), ["Failures shop = 2"]);
+    assert_eq!(described(&fleet, "Failures"), ["Failures shop = 2"]);
     fleet.gone("a", at(10));
-    assert_eq!(told(&fleet, "Failures"), ["Failures shop = 2"]);
+    assert_eq!(described(&fleet, "Failures"), ["Failures shop = 2"]);
 }
 
 #[test]
-fn times_of_the_operator_are_told_from_the_first_resource_of_the_kind_on() {
+fn times_of_the_operator_are_reported_from_the_first_resource_of_the_kind_on() {
     let names = |facts: Facts| {
         let mut fleet = fleet();
         fleet.see(&sighting("a", 1, facts), at(0));
@@ -213,14 +213,14 @@ fn a_deleted_resource_leaves_its_end_alone_and_no_later_pass_brings_more_back() 
     fleet.see(&sighting("a", 1, deployment(LifecycleState::Stable)), at(0));
     fleet.pass_begins("a", false, at(1));
     fleet.pass_ends("a", false, at(2));
-    assert_eq!(told(&fleet, "JOSDK.Re").len(), 4);
+    assert_eq!(described(&fleet, "JOSDK.Re").len(), 4);
     fleet.gone("a", at(3));
     fleet.pass_begins("a", true, at(4));
     fleet.status_written("a", 9, deployment(LifecycleState::Stable), at(4));
     fleet.metadata_written("a", true);
     fleet.pass_ends("a", true, at(5));
-    assert_eq!(told(&fleet, "JOSDK.Re"), ["JOSDK.Resource.Event.DELETED.Count shop/a = 1"]);
-    assert_eq!(told(&fleet, "Count"), [""; 0]);
+    assert_eq!(described(&fleet, "JOSDK.Re"), ["JOSDK.Resource.Event.DELETED.Count shop/a = 1"]);
+    assert_eq!(described(&fleet, "Count"), [""; 0]);
     assert!(fleet.resources.is_empty());
     // The namespace stays, at zero.
     assert!(
@@ -245,12 +245,12 @@ fn what_a_list_does_not_show_is_gone() {
     fleet.list_begins(Kind::FlinkDeployment, None);
     fleet.list_begins(Kind::FlinkDeployment, Some("other"));
     fleet.list_ends(Kind::FlinkDeployment, Some("other"), at(1));
-    assert_eq!(told(&fleet, "Count"), ["Count shop = 2", "Count shop = 1"]);
+    assert_eq!(described(&fleet, "Count"), ["Count shop = 2", "Count shop = 1"]);
     fleet.list_begins(Kind::FlinkDeployment, None);
     fleet.see(&sighting("b", 1, stable()), at(1));
     fleet.list_ends(Kind::FlinkDeployment, None, at(1));
-    assert_eq!(told(&fleet, "Count"), ["Count shop = 1", "Count shop = 1"]);
-    assert_eq!(told(&fleet, "JOSDK.Resource.Event.Count").len(), 2);
+    assert_eq!(described(&fleet, "Count"), ["Count shop = 1", "Count shop = 1"]);
+    assert_eq!(described(&fleet, "JOSDK.Resource.Event.Count").len(), 2);
 }
 
 #[test]
@@ -258,10 +258,10 @@ fn a_store_that_went_back_is_believed_again() {
     let mut fleet = fleet();
     fleet.see(&sighting("a", 9, deployment(LifecycleState::Stable)), at(0));
     fleet.see(&sighting("a", 5, deployment(LifecycleState::Suspended)), at(1));
-    assert_eq!(told(&fleet, "Lifecycle.State.STABLE.Count").len(), 1);
+    assert_eq!(described(&fleet, "Lifecycle.State.STABLE.Count").len(), 1);
     fleet.forget_versions();
     fleet.see(&sighting("a", 5, deployment(LifecycleState::Suspended)), at(2));
-    assert_eq!(told(&fleet, "Lifecycle.State.SUSPENDED.Count").len(), 1);
+    assert_eq!(described(&fleet, "Lifecycle.State.SUSPENDED.Count").len(), 1);
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn passes_are_counted_by_how_they_end() {
     pass(&mut fleet, true, false, |_| {});
     pass(&mut fleet, true, false, |fleet| fleet.metadata_written("a", true));
     assert_eq!(
-        told(&fleet, "JOSDK."),
+        described(&fleet, "JOSDK."),
         [
             "JOSDK.cleanup.delete.TimeSeconds shop = 1x3",
             "JOSDK.cleanup.finalizerNotRemoved.TimeSeconds shop = 1x3",
@@ -313,7 +313,7 @@ fn a_deletion_counts_when_the_watch_shows_it_before_the_pass_ends() {
     fleet.gone("a", at(3));
     fleet.pass_ends("a", false, at(4));
     assert_eq!(
-        told(&fleet, "JOSDK."),
+        described(&fleet, "JOSDK."),
         [
             "JOSDK.cleanup.delete.TimeSeconds shop = 1x2",
             "JOSDK.Resource.Event.DELETED.Count shop/a = 1",
@@ -322,21 +322,21 @@ fn a_deletion_counts_when_the_watch_shows_it_before_the_pass_ends() {
 }
 
 #[test]
-fn deletions_are_told_of_what_is_gone_and_go_on_with_its_name() {
+fn deletions_report_what_is_gone_and_go_on_with_its_name() {
     let mut fleet = fleet();
     let see = |fleet: &mut Fleet, uid: &str| {
         let facts = deployment(LifecycleState::Stable);
         fleet.see(&Sighting { name: "a", ..sighting(uid, 1, facts) }, at(0));
     };
     see(&mut fleet, "one");
-    assert_eq!(told(&fleet, "JOSDK.Resource.Event.DELETED"), [""; 0]);
+    assert_eq!(described(&fleet, "JOSDK.Resource.Event.DELETED"), [""; 0]);
     fleet.gone("one", at(1));
     let deleted = "JOSDK.Resource.Event.DELETED.Count shop/a";
-    assert_eq!(told(&fleet, "JOSDK.Resource"), [format!("{deleted} = 1")]);
+    assert_eq!(described(&fleet, "JOSDK.Resource"), [format!("{deleted} = 1")]);
     // Another resource of this name has another identity.
     see(&mut fleet, "two");
     assert_eq!(
-        told(&fleet, "JOSDK.Resource"),
+        described(&fleet, "JOSDK.Resource"),
         [
             "JOSDK.Resource.Event.Count shop/a = 2",
             "JOSDK.Resource.Event.ADDED.Count shop/a = 1",
@@ -346,7 +346,7 @@ fn deletions_are_told_of_what_is_gone_and_go_on_with_its_name() {
     // It was deleted while nothing watched.
     fleet.list_begins(Kind::FlinkDeployment, None);
     fleet.list_ends(Kind::FlinkDeployment, None, at(2));
-    assert_eq!(told(&fleet, "JOSDK.Resource"), [format!("{deleted} = 2")]);
+    assert_eq!(described(&fleet, "JOSDK.Resource"), [format!("{deleted} = 2")]);
 }
 
 #[test]
@@ -357,26 +357,26 @@ fn what_is_no_longer_watched_was_not_deleted() {
     }
     fleet.gone("a", at(1));
     fleet.scope_closes(Kind::FlinkDeployment, Some("other"), at(1));
-    assert_eq!(told(&fleet, "JOSDK.Resource.Event.DELETED").len(), 1);
+    assert_eq!(described(&fleet, "JOSDK.Resource.Event.DELETED").len(), 1);
     fleet.scope_closes(Kind::FlinkDeployment, Some("shop"), at(2));
-    assert_eq!(told(&fleet, ""), [""; 0]);
+    assert_eq!(described(&fleet, ""), [""; 0]);
 }
 
 #[test]
-fn deletions_are_told_of_the_last_ones_alone() {
+fn deletions_of_the_last_ones_alone_are_reported() {
     let mut fleet = fleet();
     let uids: Vec<String> = (0..DELETED_MAX + 5).map(|number| format!("a{number}")).collect();
     for uid in &uids {
         fleet.see(&sighting(uid, 1, deployment(LifecycleState::Stable)), at(0));
         fleet.gone(uid, at(1));
     }
-    let told = told(&fleet, "JOSDK.Resource.Event.DELETED");
+    let told = described(&fleet, "JOSDK.Resource.Event.DELETED");
     assert_eq!(told.len(), DELETED_MAX);
     assert_eq!(told[0], "JOSDK.Resource.Event.DELETED.Count shop/a5 = 1");
 }
 
 #[test]
-fn what_is_off_is_not_told() {
+fn what_is_off_is_not_shown() {
     let off = |key: &str| {
         let config: FlinkConfig =
             [(format!("kubernetes.operator.{key}"), "false")].into_iter().collect();
@@ -386,7 +386,7 @@ fn what_is_off_is_not_told() {
         fleet.pass_begins("a", false, at(1));
         fleet.pass_ends("a", false, at(2));
         ["Count", "JOSDK", "Lifecycle", "FlinkDeployment.Lifecycle"]
-            .map(|prefix| !told(&fleet, prefix).is_empty())
+            .map(|prefix| !described(&fleet, prefix).is_empty())
     };
     assert_eq!(off("resource.metrics.enabled"), [false, true, false, false]);
     assert_eq!(off("resource.lifecycle.metrics.enabled"), [true, true, false, false]);
@@ -412,19 +412,19 @@ fn namespaces_that_come_and_go_take_no_more_and_more_room() {
 }
 
 #[test]
-fn a_running_job_tells_how_old_its_newest_checkpoint_is() {
+fn a_running_job_shows_how_old_its_newest_checkpoint_is() {
     let mut fleet = fleet();
     fleet.see(&sighting("orders", 1, deployment(LifecycleState::Stable)), at(0));
-    assert_eq!(told(&fleet, "Checkpoint."), [""; 0]);
+    assert_eq!(described(&fleet, "Checkpoint."), [""; 0]);
     assert!(fleet.asks_when_saved("orders", at(100)));
     let saved = Saved { newest: None, started: at(50).time };
     fleet.saved("orders", Some(saved));
-    assert_eq!(told(&fleet, "Checkpoint."), ["Checkpoint.AgeSeconds shop/orders = 150"]);
+    assert_eq!(described(&fleet, "Checkpoint."), ["Checkpoint.AgeSeconds shop/orders = 150"]);
     fleet.saved("orders", Some(Saved { newest: Some(at(90).time), ..saved }));
-    assert_eq!(told(&fleet, "Checkpoint."), ["Checkpoint.AgeSeconds shop/orders = 110"]);
+    assert_eq!(described(&fleet, "Checkpoint."), ["Checkpoint.AgeSeconds shop/orders = 110"]);
     assert!(!fleet.asks_when_saved("orders", at(159)), "at most once a minute");
     assert!(fleet.asks_when_saved("orders", at(160)));
     fleet.saved("orders", None);
-    assert_eq!(told(&fleet, "Checkpoint."), [""; 0]);
+    assert_eq!(described(&fleet, "Checkpoint."), [""; 0]);
     assert!(!fleet.asks_when_saved("unknown", at(300)));
 }

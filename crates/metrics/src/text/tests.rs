@@ -74,7 +74,7 @@ fn the_text_has_the_names_of_flinks_reporter() {
 }
 
 #[test]
-fn label_values_are_told_as_they_are_where_that_is_asked_for() {
+fn label_values_are_written_as_they_are_where_that_is_asked_for() {
     let page = page(false);
     assert!(page.contains(r#"host="pod-1""#), "{page}");
     assert!(page.contains(r#"resourcens="my-shop""#), "{page}");

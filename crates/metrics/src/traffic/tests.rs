@@ -10,7 +10,7 @@ fn traffic() -> Traffic {
 }
 
 /// Returns the values that are not zero.
-fn told(traffic: &Traffic, now: Duration) -> Vec<String> {
+fn described(traffic: &Traffic, now: Duration) -> Vec<String> {
     let families = traffic.families("Client", now);
     let value = |family: &Family| match &family.points[0].value {
         Value::Gauge(number) | Value::Count(number) => (*number != 0.0).then(|| number.to_string()),
@@ -27,7 +27,7 @@ fn requests_and_answers_are_counted() {
         traffic.answered(code, SECOND * 5, SECOND);
     }
     assert_eq!(
-        told(&traffic, SECOND),
+        described(&traffic, SECOND),
         [
             "Client.HttpRequest.Count 3",
             "Client.HttpRequest.NumPerSecond 0.05",

@@ -16,7 +16,7 @@ use autoscaler::cycle::ConfigChanges;
 use autoscaler::event_limiter::EventLimiter;
 use autoscaler::state::Stored;
 use autoscaler::topology::VertexId;
-use clients::cluster::autoscaler::Kept;
+use clients::cluster::autoscaler::JobMap;
 use clients::flink::scaling::Names;
 
 /// Maximum number of jobs that are measured at the same time.
@@ -95,7 +95,7 @@ pub(super) struct InForce {
 /// The data that a cycle works with.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    pub(super) kept: Kept,
+    pub(super) kept: JobMap,
     pub(super) stored: Stored,
     pub(super) names: Names,
     /// The job is new to the autoscaler, and nothing is stored for it yet.
@@ -122,8 +122,8 @@ impl Autoscalers {
     }
 
     /// Reads or changes a book.
-    pub(super) fn with<T>(&self, uid: &str, look: impl FnOnce(&mut Book) -> T) -> Option<T> {
-        lock(&self.books).get_mut(uid).map(look)
+    pub(super) fn with<T>(&self, uid: &str, inspect: impl FnOnce(&mut Book) -> T) -> Option<T> {
+        lock(&self.books).get_mut(uid).map(inspect)
     }
 
     /// Like [`Self::with`], if it is still the same book.
@@ -131,9 +131,9 @@ impl Autoscalers {
         &self,
         uid: &str,
         number: u64,
-        look: impl FnOnce(&mut Book) -> T,
+        inspect: impl FnOnce(&mut Book) -> T,
     ) -> Option<T> {
-        lock(&self.books).get_mut(uid).filter(|book| book.number == number).map(look)
+        lock(&self.books).get_mut(uid).filter(|book| book.number == number).map(inspect)
     }
 
     /// Opens a book in place of any other one.

@@ -80,8 +80,8 @@ impl View {
             }
             Ok(Err(Unread::Refused(reason))) => {
                 self.known = None;
-                let is_told = std::mem::replace(&mut self.is_refusal_told, true);
-                return (!is_told).then_some(reason);
+                let is_reported = std::mem::replace(&mut self.is_refusal_told, true);
+                return (!is_reported).then_some(reason);
             }
         }
         None
@@ -127,15 +127,15 @@ async fn read(client: &Client) -> Result<Capacity, Unread> {
     Ok(Capacity(nodes).with_future_nodes(&capacity::group_sizes(&status)))
 }
 
-/// Passes all objects of a kind to `look`, a page at a time.
-async fn each<K>(api: Api<K>, params: ListParams, mut look: impl FnMut(K)) -> Result<(), Unread>
+/// Passes all objects of a kind to `inspect`, a page at a time.
+async fn each<K>(api: Api<K>, params: ListParams, mut inspect: impl FnMut(K)) -> Result<(), Unread>
 where
     K: Clone + Debug + DeserializeOwned,
 {
     let mut params = params.limit(PAGE);
     for _ in 0..PAGES_MAX {
         let page = api.list(&params).await.map_err(unread)?;
-        page.items.into_iter().for_each(&mut look);
+        page.items.into_iter().for_each(&mut inspect);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => return Ok(()),
@@ -146,7 +146,7 @@ where
 
 #[allow(clippy::needless_pass_by_value, reason = "an error is handed over")]
 fn unread(error: kube::Error) -> Unread {
-    let reason = crate::observe::tell(&error);
+    let reason = crate::observe::show(&error);
     if is_refusal(&error) { Unread::Refused(reason) } else { Unread::Failed(reason) }
 }
 

@@ -28,7 +28,7 @@ use autoscaler::cycle::{Cycle, Outcome, OwnedFacts, State};
 use autoscaler::eligibility::{Ineligible, job_to_measure};
 use autoscaler::evaluate::Evaluation;
 use autoscaler::events::Event;
-use autoscaler::metric::TOLD;
+use autoscaler::metric::REPORTED;
 use autoscaler::plugin::{Answers, Job};
 use autoscaler::quota::TaskManager;
 use autoscaler::settings::{Settings, rest_timeout};
@@ -248,7 +248,7 @@ impl<K: Scaled> Turn<K> {
     /// Decides how much a missing metric means: just after a start, nothing.
     fn unmeasured(&self, error: &Unmeasured, settings: &Settings, now: Timestamp) -> Failure {
         let is_young = self.started.is_none_or(|at| now < later(at, settings.stabilization));
-        let reason = crate::observe::tell(error);
+        let reason = crate::observe::show(error);
         match error {
             Unmeasured::NotRunning(_) => Failure::Quiet(reason),
             other if other.is_of_a_start() && is_young => Failure::Quiet(reason),
@@ -298,9 +298,9 @@ impl<K: Scaled> Turn<K> {
             };
         }
         let is_decision = state.overrides != before.overrides || state.config != before.config;
-        let is_kept =
+        let is_retained =
             work.stored.kept.iter().all(|(key, value)| work.kept.data.get(key) == Some(value));
-        let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, settings, now);
+        let is_due = !is_retained || state::is_due(&before, &state, work.stored_at, settings, now);
         work.stored.state = state;
         if is_due && let Err(error) = store(&mut work, now, context).await {
             // Whatever is stored now, it is read again.
@@ -343,7 +343,7 @@ impl<K: Scaled> Turn<K> {
         }
         if is_decision {
             let namespace = self.resource.namespace().unwrap_or_default();
-            K::kept(context).wake(&namespace, &self.resource.name_any());
+            K::cache(context).wake(&namespace, &self.resource.name_any());
         }
     }
 
@@ -372,12 +372,12 @@ impl<K: Scaled> Turn<K> {
     /// Returns `true` if the resource is unchanged since the cycle began, and its job must still be scaled.
     fn is_unmoved(&self, context: &Context) -> bool {
         let namespace = self.resource.namespace().unwrap_or_default();
-        let Some(cached) = K::kept(context).cached(&namespace, &self.resource.name_any()) else {
+        let Some(cached) = K::cache(context).cached(&namespace, &self.resource.name_any()) else {
             return false;
         };
         let Ok(now) = &cached.0 else { return false };
         // A write that the watch has not shown yet is newer than the watch.
-        let written = K::kept(context).written(&self.uid);
+        let written = K::cache(context).written(&self.uid);
         let version = crate::context::resource_version(now.meta());
         if written.is_some_and(|written| written.resource_version > version) {
             return false;
@@ -407,7 +407,7 @@ async fn store(work: &mut Work, now: Timestamp, context: &Context) -> Result<(),
     }
     work.kept.data = data;
     let stored = cluster::autoscaler::store(&context.client, &mut work.kept).await;
-    stored.map_err(|error| crate::observe::tell(&error))?;
+    stored.map_err(|error| crate::observe::show(&error))?;
     (work.stored_at, work.is_new) = (Some(now), false);
     Ok(())
 }
@@ -417,7 +417,7 @@ fn figures(evaluation: &Evaluation) -> Vec<Figure> {
     let mut told = Vec::new();
     for (id, figures) in &evaluation.vertices {
         let vertex: Arc<str> = id.as_str().into();
-        for (metric, has_average) in TOLD {
+        for (metric, has_average) in REPORTED {
             told.push(Figure {
                 vertex: Arc::clone(&vertex),
                 metric: metric.into_str(),

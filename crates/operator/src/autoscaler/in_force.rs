@@ -12,7 +12,7 @@ use crate::blue_green::is_switching;
 use crate::context::Context;
 use crate::heavy;
 use crate::observe::Subject;
-use crate::observe::tell;
+use crate::observe::show;
 use api::blue_green::{parent_of, uids_of};
 use api::deployment::{FlinkConfiguration, FlinkDeployment};
 use api::reconciled::{Reconciled, StoredSpec, running_spec};
@@ -21,7 +21,7 @@ use autoscaler::advice;
 use autoscaler::effects::{self, tune_memory, with_parallelism};
 use autoscaler::state;
 use autoscaler::topology::VertexId;
-use clients::cluster::{self, autoscaler::Kept};
+use clients::cluster::{self, autoscaler::JobMap};
 use clients::flink::patience;
 use config::options::PARALLELISM_OVERRIDES;
 use config::options::autoscaler::{ENABLED, MEMORY_TUNING_ENABLED, VERTEX_EXCLUDE_IDS};
@@ -155,8 +155,8 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
         Ok(found) => found,
         // The job is maintained all the same, and keeps what it runs with; the next pass reads again.
         Err(error) => {
-            tracing::warn!(error = tell(&error), "the autoscaler's stored state cannot be read");
-            return Ok(Decided::Unknown { reason: tell(&error) });
+            tracing::warn!(error = show(&error), "the autoscaler's stored state cannot be read");
+            return Ok(Decided::Unknown { reason: show(&error) });
         }
     };
     let data = kept.data.clone();
@@ -201,8 +201,8 @@ async fn decided<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<
 
 /// Finds the stored data of a resource, which becomes its own when it is stored again. The flag is `true` if its
 /// autoscaler begins now.
-async fn find<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<(Kept, bool)> {
-    let (client, own) = (&context.client, Kept::of(resource));
+async fn find<K: Scaled>(resource: &K, context: &Context) -> cluster::Result<(JobMap, bool)> {
+    let (client, own) = (&context.client, JobMap::of(resource));
     let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
     let Some(mut kept) = cluster::autoscaler::find(client, &namespace, &name).await? else {
         return Ok((own, true));
@@ -292,7 +292,7 @@ pub(crate) async fn tidy<K: Scaled>(
     match clear(resource, &uid, context).await {
         // Without the right to read it, the operator never wrote it.
         Err(error @ cluster::Error::Forbidden { .. }) => {
-            tracing::warn!(error = tell(&error), "the autoscaler's stored state is not cleared");
+            tracing::warn!(error = show(&error), "the autoscaler's stored state is not cleared");
             Ok(())
         }
         other => other,

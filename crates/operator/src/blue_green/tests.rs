@@ -35,7 +35,7 @@ fn client() -> Client {
 }
 
 #[tokio::test]
-async fn listeners_are_told_of_events_statuses_and_the_end() {
+async fn listeners_get_events_statuses_and_the_end() {
     let (told, mut heard) = unbounded_channel();
     let connector = Connector::new(&Options::default(), None).unwrap();
     let context = Context::new(client(), OperatorConfig::default(), connector, true)

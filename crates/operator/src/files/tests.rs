@@ -24,19 +24,19 @@ fn here() -> Files {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_become_an_object_is_told_and_not_its_content() {
+async fn a_file_that_cannot_become_an_object_is_reported_and_not_its_content() {
     let large = vec![b'x'; 1024 * 1024 + 1];
     let folder = folder(&[("keytab", b"\x05\x02hunter2"), ("large", &large), ("empty", b"")]);
     let path = |name: &str| text(folder.path().join(name));
-    assert_eq!(here().look(&path("keytab")).await, OperatorFile::Readable);
-    assert_eq!(Files::default().look(&path("keytab")).await, OperatorFile::Elsewhere);
+    assert_eq!(here().inspect(&path("keytab")).await, OperatorFile::Readable);
+    assert_eq!(Files::default().inspect(&path("keytab")).await, OperatorFile::Elsewhere);
     for (name, why) in [
         ("gone", "No such file"),
         (".", "it is not a file"),
         ("empty", "it is empty"),
         ("large", "1 MiB"),
     ] {
-        let OperatorFile::Unusable(reason) = here().look(&path(name)).await else {
+        let OperatorFile::Unusable(reason) = here().inspect(&path(name)).await else {
             panic!("`{name}` is no good")
         };
         assert!(reason.contains(why) && !reason.contains("xxx"), "{name}: {reason}");
@@ -82,7 +82,7 @@ async fn the_files_of_an_object_have_room_for_a_mebibyte_together() {
 }
 
 #[test]
-fn hadoops_configuration_is_where_flink_looks_for_it() {
+fn hadoops_configuration_is_where_flink_reads_it() {
     let folder = folder(&[
         ("own/core-site.xml", b"<a/>"),
         ("own/log4j.properties", b"x"),

@@ -6,7 +6,7 @@ const HOUR: Duration = Duration::from_hours(1);
 
 #[track_caller]
 fn check(problems: &[String], expected: Expect) {
-    let (status, body) = told(problems);
+    let (status, body) = described(problems);
     expected.assert_eq(&format!("{} {body:?}", status.as_u16()));
 }
 
@@ -25,15 +25,15 @@ fn one_that_waits_to_be_elected_is_ready() {
 }
 
 #[test]
-fn one_that_shares_the_work_tells_its_part_once_it_is_ready() {
+fn one_that_shares_the_work_reports_its_part_once_it_is_ready() {
     let health = Health::default();
-    let told = || health.readiness(fence::now()).1;
+    let described = || health.readiness(fence::now()).1;
     health.report_shards(8, &BTreeSet::new());
-    assert_eq!(told(), "ERROR\nstarting\n");
+    assert_eq!(described(), "ERROR\nstarting\n");
     health.operate();
-    assert_eq!(told(), "OK\nshards held: none of 8\n");
+    assert_eq!(described(), "OK\nshards held: none of 8\n");
     health.report_shards(8, &[1, 4].into());
-    assert_eq!(told(), "OK\nshards held: 1, 4 of 8\n");
+    assert_eq!(described(), "OK\nshards held: 1, 4 of 8\n");
 }
 
 #[test]
@@ -103,11 +103,12 @@ fn a_canary_whose_change_is_not_seen_is_named() {
     assert_eq!(health.see_canary("u1", 1, MINUTE), Due::Now);
     change_canary(&health, 2);
     check(&health.ailments(fence::now()), expect![[r#"200 "OK\n""#]]);
-    let told = health.ailments(fence::now() + HOUR);
-    let [told] = told.as_slice() else { panic!("{told:?}") };
+    let described = health.ailments(fence::now() + HOUR);
+    let [described] = described.as_slice() else { panic!("{described:?}") };
     assert!(
-        told.starts_with("the change of canary FlinkDeployment shop/canary was not seen for 3"),
-        "{told}"
+        described
+            .starts_with("the change of canary FlinkDeployment shop/canary was not seen for 3"),
+        "{described}"
     );
     // A look at the generation before does not see the change.
     let _later = health.see_canary("u1", 1, Duration::ZERO);
@@ -132,18 +133,18 @@ fn a_canary_says_nothing_while_the_api_server_is_away_or_when_it_is_gone() {
     let watch = "/apis/flink.apache.org/v1beta1/namespaces/shop/flinkdeployments";
     pulse.note(watch, true);
     change_canary(&health, 2);
-    let told = |health: &Health| {
+    let described = |health: &Health| {
         let all = health.ailments(fence::now() + 2 * MINUTE);
         all.iter().filter(|text| text.contains("canary")).count()
     };
     // The watch is requested, and does not answer.
     pulse.note(watch, false);
-    assert_eq!(told(&health), 0);
+    assert_eq!(described(&health), 0);
     while fence::now() <= health.state.lock().unwrap().canaries["u1"].made.1 {}
     pulse.note(watch, true);
-    assert_eq!(told(&health), 1);
+    assert_eq!(described(&health), 1);
     health.forget_canary("u1");
-    assert_eq!(told(&health), 0);
+    assert_eq!(described(&health), 0);
     change_canary(&health, 3);
     health.forget_scope(Some("fraud"));
     assert_eq!(health.state.lock().unwrap().canaries.len(), 1);

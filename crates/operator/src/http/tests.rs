@@ -32,7 +32,7 @@ async fn a_head_alone_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn an_unknown_path_is_told_which_there_are() {
+async fn an_unknown_path_is_answered_with_those_there_are() {
     let answer = ask("GET /health HTTP/1.1\r\nHost: a\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
     assert!(answer.contains("/livez"), "{answer}");

@@ -78,7 +78,7 @@ pub struct Converted {
     /// Paths of values that do not exist here.
     pub unknown: Vec<String>,
     /// What differs from the release whatever the values are, or only stays with a value that is named.
-    pub not_kept: Vec<String>,
+    pub not_converted: Vec<String>,
 }
 
 /// A default that differs.
@@ -106,7 +106,7 @@ pub fn convert(release: &Release) -> Converted {
     if effective.get("webhook").is_some_and(|webhook| webhook["create"] == true) {
         effective["webhook"]["failurePolicy"] = json!("Fail");
     }
-    converted.not_kept = not_kept(&effective, &given);
+    converted.not_converted = not_converted(&effective, &given);
     let java = Value::Object(effective);
     let here = Value::Object(defaults());
     if let Some(Value::Object(values)) =
@@ -123,7 +123,7 @@ pub fn convert(release: &Release) -> Converted {
 }
 
 /// Returns how names, leader election and probes of the operator differ.
-fn not_kept(java: &Map<String, Value>, given: &Map<String, Value>) -> Vec<String> {
+fn not_converted(java: &Map<String, Value>, given: &Map<String, Value>) -> Vec<String> {
     let mut all = Vec::new();
     let text = |name: &str| java.get(name).and_then(Value::as_str).unwrap_or_default();
     // In Java's chart the container has the name of the chart, whatever the values are.

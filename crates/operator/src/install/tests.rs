@@ -238,8 +238,8 @@ fn levels_of_the_log_are_an_option_that_may_change_without_a_restart() {
     let own = r"defaultConfiguration.flink-conf\.yaml=a: b";
     let both = format!("a: b\n{line}");
     assert_eq!(made(&[levels, own]), (json!({"flink-conf.yaml": both}), false));
-    let told = r"defaultConfiguration.config\.yaml=kubernetes.operator.log.levels: warn";
-    let (data, _) = made(&[levels, told]);
+    let described = r"defaultConfiguration.config\.yaml=kubernetes.operator.log.levels: warn";
+    let (data, _) = made(&[levels, described]);
     assert_eq!(data["config.yaml"], "kubernetes.operator.log.levels: warn");
     assert_eq!(made(&[levels, "defaultConfiguration.create=false"]), (Value::Null, true));
 }
@@ -257,19 +257,19 @@ fn flink_39791_of_two_configurations_the_standard_one_counts() {
     assert_eq!(made(&[new, old]), (data, false));
     let remark = r"defaultConfiguration.config\.yaml=# nothing";
     assert_eq!(made(&[remark, old]), (json!({"flink-conf.yaml": "a: b"}), true));
-    let told = |sets: &[&str]| {
+    let described = |sets: &[&str]| {
         let mut given = Map::new();
         for text in sets {
             set(&mut given, text, Scalars::Typed).unwrap();
         }
         without_effect(&given).iter().map(|it| it.path.join(".")).collect::<Vec<_>>()
     };
-    assert_eq!(told(&[new, old]), ["defaultConfiguration.flink-conf.yaml"]);
-    assert_eq!(told(&[remark, old]), [""; 0]);
-    assert_eq!(told(&["tls.create=false,postStart={},jvmArgs.operator="]), [""; 0]);
+    assert_eq!(described(&[new, old]), ["defaultConfiguration.flink-conf.yaml"]);
+    assert_eq!(described(&[remark, old]), [""; 0]);
+    assert_eq!(described(&["tls.create=false,postStart={},jvmArgs.operator="]), [""; 0]);
     let java =
         "image.repository=x/flink-kubernetes-operator,tls.create=true,jvmArgs.operator=-Xmx1g";
-    assert_eq!(told(&[java]), ["image", "jvmArgs.operator", "tls.create"]);
+    assert_eq!(described(&[java]), ["image", "jvmArgs.operator", "tls.create"]);
 }
 
 /// Scripts, monitors and kustomize patches for the Java operator continue to work with these names.
@@ -399,9 +399,9 @@ fn assignments_are_read_as_helm_reads_them() {
 }
 
 #[test]
-fn bad_values_are_told_by_path() {
-    let told = |text| values(&[text]).unwrap_err().to_string();
-    let told: Vec<String> = [
+fn bad_values_are_reported_by_path() {
+    let described = |text| values(&[text]).unwrap_err().to_string();
+    let described: Vec<String> = [
         "replicas=many",
         "rbac.operatorRol.name=x",
         "image.tag.major=1",
@@ -411,7 +411,7 @@ fn bad_values_are_told_by_path() {
         "strategy=Recreate",
         "watchNamespaces=shop",
     ]
-    .map(told)
+    .map(described)
     .into();
     expect![[r#"
         value `replicas`: invalid type: string "many", expected i32
@@ -421,7 +421,7 @@ fn bad_values_are_told_by_path() {
         `=x`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}
         `a..b=1`: expected PATH=VALUE, such as image.tag=1.2 or watchNamespaces={a,b}
         value `strategy`: invalid type: string "Recreate", expected a map
-        value `watchNamespaces`: invalid type: string "shop", expected a sequence"#]].assert_eq(&told.join("\n"));
+        value `watchNamespaces`: invalid type: string "shop", expected a sequence"#]].assert_eq(&described.join("\n"));
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl CloudEvent {
         now: Timestamp,
     ) -> Self {
         let (kind, mut data) = match happening {
-            Happening::Event(event) => ("event", json!({"event": told(event)})),
+            Happening::Event(event) => ("event", json!({"event": described(event)})),
             Happening::Status { previous, current } => {
                 ("status", json!({"previousStatus": previous, "status": current}))
             }
@@ -80,7 +80,7 @@ impl CloudEvent {
     }
 }
 
-fn told(event: &Event) -> Value {
+fn described(event: &Event) -> Value {
     let Event { is_warning, reason, component, message, key: _, annotations } = event;
     json!({
         "type": if *is_warning { "Warning" } else { "Normal" },

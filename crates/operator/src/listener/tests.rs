@@ -41,7 +41,7 @@ fn event(message: &str) -> Event {
 fn report_event(listeners: &Listeners, message: &str) {
     let event = event(message);
     let happening: Happening<'_, Value> = Happening::Event(&event);
-    listeners.tell(subject, &happening);
+    listeners.emit(subject, &happening);
 }
 
 /// Also in the specs that a status contains, which stay documents.
@@ -119,7 +119,7 @@ async fn events_and_statuses_are_posted_in_order_and_tried_again() {
     let listeners = start(&[("audit.url", &url)]);
     report_event(&listeners, "first");
     let (previous, current) = (json!({"lifecycleState": "DEPLOYED"}), json!({"error": null}));
-    listeners.tell(subject, &Happening::Status { previous: &previous, current: &current });
+    listeners.emit(subject, &Happening::Status { previous: &previous, current: &current });
     listeners.finish().await;
     let bodies = [told.recv().await, told.recv().await, told.recv().await].map(Option::unwrap);
     assert_eq!(bodies[0], bodies[1], "the same event again, by its id");

@@ -19,7 +19,7 @@ fn state_of(containers: &[Value]) -> PreflightState {
     state(&pod(json!({"phase": "Running", "containerStatuses": containers})))
 }
 
-fn trouble_of(state: PreflightState) -> (String, String) {
+fn reported_problem(state: PreflightState) -> (String, String) {
     let PreflightState::Troubled(PodProblem { reason, message }) = state else {
         panic!("{state:?}")
     };
@@ -44,18 +44,18 @@ fn a_pod_is_on_its_way_until_its_check_is_done() {
 }
 
 #[test]
-fn what_keeps_a_container_from_running_is_told() {
+fn what_keeps_a_container_from_running_is_reported() {
     for reason in ["ErrImagePull", "ImagePullBackOff"] {
-        let (reason, message) = trouble_of(main_in(waiting(reason, "not found")));
+        let (reason, message) = reported_problem(main_in(waiting(reason, "not found")));
         assert_eq!((&*reason, &*message), ("ImagePullBackOff", "[flink-main-container] not found"));
     }
     for reason in ["CreateContainerConfigError", "InvalidImageName", "CreateContainerError"] {
-        assert_eq!(trouble_of(main_in(waiting(reason, "why"))).0, reason);
+        assert_eq!(reported_problem(main_in(waiting(reason, "why"))).0, reason);
     }
     let log = "trying\ncurl: (22) The requested URL returned error: 404\n";
     let failed = json!({"terminated": {"exitCode": 22, "reason": "Error", "message": log}});
     let init = json!({"phase": "Pending", "initContainerStatuses": [container("fetch", failed)]});
-    let (reason, message) = trouble_of(state(&pod(init)));
+    let (reason, message) = reported_problem(state(&pod(init)));
     assert_eq!(reason, "Error");
     assert!(message.contains("[fetch]") && message.contains("404"), "{message}");
 }
@@ -63,12 +63,12 @@ fn what_keeps_a_container_from_running_is_told() {
 #[test]
 fn a_check_that_failed_stays_so_while_it_is_tried_again() {
     let failed = json!({"terminated": {"exitCode": 1, "message": "the jar /a.jar is not there"}});
-    let told = trouble_of(main_in(failed.clone()));
+    let told = reported_problem(main_in(failed.clone()));
     assert_eq!(told.1, "[flink-main-container] the jar /a.jar is not there");
     for now in [waiting("CrashLoopBackOff", "back-off 10s"), json!({"running": {}})] {
         let mut again = container(MAIN_CONTAINER, now);
         again["lastState"] = failed.clone();
-        assert_eq!(trouble_of(state_of(&[again])), told);
+        assert_eq!(reported_problem(state_of(&[again])), told);
     }
     let mut passed = container(MAIN_CONTAINER, done());
     passed["lastState"] = failed;
@@ -76,29 +76,33 @@ fn a_check_that_failed_stays_so_while_it_is_tried_again() {
 }
 
 #[test]
-fn a_check_that_needs_more_memory_than_it_has_tells_nothing_of_the_spec() {
+fn a_check_that_needs_more_memory_than_it_has_says_nothing_of_the_spec() {
     let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
-    assert_eq!(trouble_of(main_in(killed.clone())).0, UNTRIABLE);
+    assert_eq!(reported_problem(main_in(killed.clone())).0, UNTRIABLE);
     let init = json!({"initContainerStatuses": [container("fetch", killed)]});
-    assert_eq!(trouble_of(state(&pod(init))).0, "OOMKilled", "which has what its template says");
+    assert_eq!(
+        reported_problem(state(&pod(init))).0,
+        "OOMKilled",
+        "which has what its template says"
+    );
 }
 
 #[test]
 fn of_a_sidecar_only_its_image_counts() {
-    let beside =
+    let alongside =
         |state: Value| state_of(&[container(MAIN_CONTAINER, done()), container("logs", state)]);
     assert_eq!(
-        trouble_of(beside(waiting("ErrImagePull", "no such image"))).1,
+        reported_problem(alongside(waiting("ErrImagePull", "no such image"))).1,
         "[logs] no such image"
     );
-    assert_eq!(beside(waiting("ContainerCreating", "")), PreflightState::Pending);
+    assert_eq!(alongside(waiting("ContainerCreating", "")), PreflightState::Pending);
     for state in [
         done(),
         json!({"terminated": {"exitCode": 128, "reason": "StartError", "message": "no `true` in it"}}),
         waiting("RunContainerError", "no `true` in it"),
         waiting("CrashLoopBackOff", "back-off 10s"),
     ] {
-        assert_eq!(beside(state.clone()), PreflightState::Passed, "{state}");
+        assert_eq!(alongside(state.clone()), PreflightState::Passed, "{state}");
     }
 }
 
@@ -107,7 +111,7 @@ fn a_pod_without_a_node_says_why() {
     let conditions = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "0/1 nodes are available: 1 Insufficient memory."}]);
     let (reason, message) =
-        trouble_of(state(&pod(json!({"phase": "Pending", "conditions": conditions}))));
+        reported_problem(state(&pod(json!({"phase": "Pending", "conditions": conditions}))));
     assert_eq!(reason, "Unschedulable");
     assert!(message.contains("Insufficient memory"));
 }
@@ -138,7 +142,7 @@ fn a_quota_is_judged_without_what_makes_room() {
 }
 
 #[test]
-fn a_right_that_is_missing_tells_nothing_of_the_spec() {
+fn a_right_that_is_missing_says_nothing_of_the_spec() {
     let user = "system:serviceaccount:flink:operator".to_owned();
     let (verb, resource) = ("create".to_owned(), "pods".to_owned());
     let forbidden =

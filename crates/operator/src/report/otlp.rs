@@ -76,7 +76,7 @@ impl Collector {
     }
 
     /// Sends one body after the other, so that only one at a time is in memory.
-    pub(super) async fn tell(&self, families: &[Family], now: Timestamp) -> Result<(), Error> {
+    pub(super) async fn emit(&self, families: &[Family], now: Timestamp) -> Result<(), Error> {
         for body in bodies(families, &self.source, nanoseconds(now)) {
             let body = if self.is_compressed { compressed(&body) } else { body };
             let answer = match self.protocol {

@@ -31,14 +31,14 @@ async fn answer(rules: &ScalingRules) -> Result<Value, String> {
 }
 
 #[tokio::test]
-async fn an_expression_answers_by_what_it_is_told() {
+async fn an_expression_answers_by_what_it_is_given() {
     let rule = "{'LAG': metrics.LAG.current + double(parameters.rate), 'x': parameters.password}";
     let rules = rules(&[("mine.expression", rule)]);
     assert_eq!(answer(&rules).await, Ok(json!({ "LAG": 8.0, "x": "hush" })));
 }
 
 #[tokio::test]
-async fn an_endpoint_is_told_the_same_without_secrets() {
+async fn an_endpoint_is_sent_the_same_without_secrets() {
     let (url, mut asked) = endpoint(TYPE, vec![(200, json!({ "LAG": 8 }))]).await;
     assert_eq!(answer(&rules(&[("mine.url", &url)])).await, Ok(json!({ "LAG": 8 })));
     let expected = json!({
@@ -72,7 +72,7 @@ async fn raw(answer: Option<&'static str>) -> String {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_without_secrets() {
+async fn what_goes_wrong_is_reported_without_secrets() {
     let (busy, _asked) = endpoint(TYPE, vec![(500, json!({ "password": "hush" }))]).await;
     let garbage = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n<html>hush<";
     for (url, told) in [
@@ -106,7 +106,7 @@ async fn all_rules_of_a_job_have_a_minute() {
 }
 
 #[test]
-fn headers_that_are_none_are_told() {
+fn headers_that_are_none_are_reported() {
     let prefix = "kubernetes.operator.plugins.executors.a";
     let config = FlinkConfig::from_iter([
         (format!("{prefix}.url"), "http://127.0.0.1:9/"),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::observe::tell;
+use crate::observe::show;
 use api::deployment::FlinkDeployment;
 use api::reconciled::running_spec;
 use api::session_job::FlinkSessionJob;
@@ -29,7 +29,7 @@ const NAME_LENGTH_MAX: usize = 100;
 pub(super) type Job<'a> = (&'a FlinkSessionJob, Option<&'a FlinkDeployment>, &'a OperatorConfig);
 
 /// Checks that the jar of the desired spec can be fetched.
-pub(super) async fn look(job: Job<'_>, jars: &Jars) -> Result<(), String> {
+pub(super) async fn inspect(job: Job<'_>, jars: &Jars) -> Result<(), String> {
     let (resource, _, _) = job;
     let uri = resource.spec.job.as_ref().and_then(|job| job.jar_uri.as_deref());
     match uri {
@@ -48,8 +48,8 @@ async fn fetch(
     let job = config(resource, cluster, operator)?;
     let operator = operator.defaults(&namespace, cluster.spec.flink_version);
     let request =
-        Request::from_config(&namespace, uri, &operator, &job).map_err(|error| tell(&error))?;
-    patience::wait(Box::pin(jars.fetch(&request))).await.map_err(|error| tell(&error))
+        Request::from_config(&namespace, uri, &operator, &job).map_err(|error| show(&error))?;
+    patience::wait(Box::pin(jars.fetch(&request))).await.map_err(|error| show(&error))
 }
 
 /// Returns the effective configuration of the desired spec.
@@ -140,7 +140,7 @@ async fn upload_and_run(
     let jar_id = upload(&submission, flink, job, jars).await?;
     let answer = run(submission, flink, &jar_id).await;
     if let Err(error) = flink.delete_jar(&jar_id).await {
-        tracing::warn!(jar_id, error = tell(&error), "uploaded jar not deleted");
+        tracing::warn!(jar_id, error = show(&error), "uploaded jar not deleted");
     }
     answer
 }
@@ -164,7 +164,7 @@ async fn upload(
         None => flink.upload_jar(DEFAULT_NAME, Bytes::from_static(&EMPTY_JAR)).await,
     };
     jar_id.map_err(|error| {
-        let message = format!("the jar cannot be uploaded: {}", tell(&error));
+        let message = format!("the jar cannot be uploaded: {}", show(&error));
         Failure::refused(message).answered(&error)
     })
 }
@@ -203,10 +203,10 @@ fn failure(error: &flink::Error) -> Failure {
             Failure { may_arrive, ..Failure::refused(format!("{what}: {lines}")) }
         }
         _ if error.effect() == Effect::Unknown => {
-            let message = format!("{NOT_KNOWN}: {}", tell(error));
+            let message = format!("{NOT_KNOWN}: {}", show(error));
             Failure { may_arrive: true, ..Failure::refused(message) }
         }
-        _ => Failure::refused(format!("the cluster refused the job: {}", tell(error))),
+        _ => Failure::refused(format!("the cluster refused the job: {}", show(error))),
     };
     failure.answered(error)
 }
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_tells_that_nothing_comes_of_a_submission_and_silence_does_not() {
+    fn a_refusal_shows_that_nothing_comes_of_a_submission_and_silence_does_not() {
         let request = || "POST /jars/1/run".to_owned();
         let after = std::time::Duration::from_secs(1);
         let timeout = |sent_maybe| flink::Error::Timeout { request: request(), after, sent_maybe };

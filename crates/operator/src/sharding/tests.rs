@@ -9,7 +9,7 @@ fn namespace(name: &str) -> PartialObjectMeta<Namespace> {
 }
 
 #[test]
-fn namespaces_are_told_of_when_they_change_and_a_list_only_when_it_is_whole() {
+fn namespaces_are_reported_when_they_change_and_a_list_only_when_it_is_whole() {
     use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
     let events = vec![
         Init,

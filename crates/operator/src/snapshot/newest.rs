@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::target::Found;
-use crate::observe::tell;
+use crate::observe::show;
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::JobStatusState;
 use clients::flink::checkpoints::{Checkpoints, LastState};
@@ -31,7 +31,7 @@ pub(super) async fn state(
         Ok(Checkpoints::Statistics(statistics)) => statistics,
         Ok(Checkpoints::Disabled) => return Fact::Known(None),
         Err(error) if error.is_job_not_found() => return of_forgotten_job(*state),
-        Err(error) => return Fact::Unknown(tell(&error)),
+        Err(error) => return Fact::Unknown(show(&error)),
     };
     Fact::Known(match statistics.last_state() {
         LastState::At(point) => Some(point.path),

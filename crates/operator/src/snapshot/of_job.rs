@@ -10,7 +10,7 @@ use super::references::Referring;
 use super::{checkpoint, index, savepoint};
 use crate::context::Context;
 use crate::job::Asked;
-use crate::observe::tell;
+use crate::observe::show;
 use crate::record::history_of;
 use api::TRIGGER_NONCE_ANNOTATION;
 use api::blue_green::{Colour, parent_of};
@@ -78,7 +78,7 @@ pub(crate) async fn trigger(asked: &Asked<'_>, kind: SnapshotKind) -> Result<Tri
         SnapshotKind::Savepoint => savepoint(&client, job_id, &pending.trigger_id).await,
         SnapshotKind::Checkpoint => checkpoint(&client, job_id, &pending.trigger_id).await,
     };
-    answer.map_err(|error| tell(&error))
+    answer.map_err(|error| show(&error))
 }
 
 /// Returns the paths that revisions of the job refer to.

@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 
 use crate::context::Context;
 use crate::kind::{Guarded, Operated};
-use crate::observe::{fact, tell};
+use crate::observe::{fact, show};
 use api::blue_green::FlinkBlueGreenDeployment;
 use api::deployment::FlinkDeployment;
 use api::session_job::FlinkSessionJob;
@@ -59,7 +59,7 @@ impl Referring {
             seen::<FlinkSessionJob>(namespace, context),
             seen::<FlinkStateSnapshot>(namespace, context),
             blue_green(namespace, context),
-            async { revisions::list_all(&context.client, namespace).await.map_err(|it| tell(&it)) },
+            async { revisions::list_all(&context.client, namespace).await.map_err(|it| show(&it)) },
         )?;
         let mut unread = blue_green;
         unread.extend(texts(&deployments, context).await?);
@@ -89,7 +89,7 @@ fn readable<K>(all: &Seen<K>) -> Vec<&K> {
 
 /// Returns all of a kind: those of the namespace as they are stored, and those of others as last seen.
 async fn seen<K: Operated>(namespace: &str, context: &Context) -> Result<Seen<K>, String> {
-    let kept = K::kept(context);
+    let kept = K::cache(context);
     let own = vec![Some(namespace.to_owned())];
     let scopes = if kept.is_watched() { own } else { reach(namespace, context) };
     let mut all = Vec::new();
@@ -97,7 +97,7 @@ async fn seen<K: Operated>(namespace: &str, context: &Context) -> Result<Seen<K>
         let scope = Scope::from(scope.as_deref());
         let listed = read::list::<Guarded<K>>(&context.client, scope, None).await;
         let listed = read::or_none::<K, _>(&context.client, listed).await;
-        all.extend(listed.map_err(|error| tell(&error))?);
+        all.extend(listed.map_err(|error| show(&error))?);
     }
     let own = all.into_iter().map(Arc::new);
     // A caller without watches sees what it may read.
@@ -135,7 +135,7 @@ async fn blue_green(namespace: &str, context: &Context) -> Result<Vec<Unread>, S
         let listed =
             read::list_values::<FlinkBlueGreenDeployment>(&context.client, scope, None).await;
         let listed = read::or_none::<FlinkBlueGreenDeployment, _>(&context.client, listed).await;
-        all.extend(listed.map_err(|error| tell(&error))?);
+        all.extend(listed.map_err(|error| show(&error))?);
     }
     let text = |value: &serde_json::Value, path: &str| {
         value.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
@@ -165,7 +165,7 @@ async fn texts<K: Operated>(all: &Seen<K>, context: &Context) -> Result<Vec<Unre
     for object in unreadable {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let id = ObjectId::of::<K>(&namespace, &name);
-        let found = read::get_value(&context.client, &id).await.map_err(|error| tell(&error))?;
+        let found = read::get_value(&context.client, &id).await.map_err(|error| show(&error))?;
         // One that was deleted meanwhile names nothing.
         let Some(value) = found else { continue };
         texts.push(Unread { kind: kind.to_string(), namespace, name, text: value.to_string() });

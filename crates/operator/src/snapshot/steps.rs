@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use super::{ask, dispose};
 use crate::act::Error;
 use crate::kind::Operated;
-use crate::observe::tell;
+use crate::observe::show;
 use crate::resource::Act;
 use api::state_snapshot::FlinkStateSnapshot;
 use api::status::SnapshotTriggerType;
@@ -74,7 +74,7 @@ impl SnapshotSteps {
                 // Polling the trigger shows the outcome.
                 if let Err(error) = ask(&flink()?, snapshot.request).await {
                     let kind = snapshot.kind.into_str();
-                    tracing::warn!(error = tell(&error), kind, "the trigger was not confirmed");
+                    tracing::warn!(error = show(&error), kind, "the trigger was not confirmed");
                 }
             }
             SnapshotStep::Dispose { path, is_in_order } => {
@@ -159,7 +159,7 @@ impl<K: Operated> Act<'_, K> {
         error: &cluster::Error,
     ) -> Result<(), Error> {
         let name = snapshot.name_any();
-        let mut message = format!("snapshot `{name}` cannot be created: {}", tell(error));
+        let mut message = format!("snapshot `{name}` cannot be created: {}", show(error));
         // One event for each reason, not for each name.
         let mut key = error.to_string();
         let savepoint = snapshot.spec.savepoint.as_ref();
@@ -187,7 +187,7 @@ impl<K: Operated> Act<'_, K> {
             Ok(_) | Err(cluster::Error::Conflict { .. }) => Ok(()),
             // History that cannot be tidied up must not hold up the job.
             Err(error @ cluster::Error::Forbidden { .. }) => {
-                tracing::warn!(error = tell(&error), name, "old snapshot not deleted");
+                tracing::warn!(error = show(&error), name, "old snapshot not deleted");
                 Ok(())
             }
             Err(error) => Err(error.into()),

@@ -79,7 +79,7 @@ async fn turn(
         }
         views.extend(view.map(|view| (id, view)));
     }
-    shared.view.looked(&cluster.url, views);
+    shared.view.inspected(&cluster.url, views);
 }
 
 /// Takes a turn of one job. Returns no book if the job is gone for good.

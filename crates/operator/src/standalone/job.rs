@@ -30,7 +30,7 @@ use clients::flink::Client;
 use clients::flink::jobs::{JobOverview, JobState};
 use clients::flink::rescale::{ParallelismBounds, ResourceRequirements, VertexRequirements};
 use clients::flink::scaling::{Measured, Names, Unmeasured};
-use clients::store::{self, Kept};
+use clients::store::{self, Record};
 use config::FlinkConfig;
 use config::options::autoscaler::ENABLED;
 use config::options::{SCHEDULER, TASK_MANAGER_CPU, TASK_MANAGER_PROCESS_MEMORY};
@@ -60,7 +60,7 @@ pub(super) struct Book {
 
 /// The data that cycles work with, and its stored form.
 struct Work {
-    kept: Kept,
+    kept: Record,
     stored: Stored,
     stored_at: Option<Timestamp>,
     /// It comes from the Java program, so the job is not new.
@@ -85,7 +85,7 @@ struct Seen {
 }
 
 /// Why a turn had no result.
-enum Trouble {
+enum Failure {
     /// Transient, as just after a start.
     Quiet(String),
     Lasting(String),
@@ -93,7 +93,7 @@ enum Trouble {
     Store(store::Error),
 }
 
-impl Trouble {
+impl Failure {
     fn lasting(error: impl fmt::Display) -> Self {
         Self::Lasting(error.to_string())
     }
@@ -140,12 +140,12 @@ impl Book {
         };
         let (cluster, job) = (&self.cluster, &self.job_id);
         let reason = match trouble {
-            Trouble::Quiet(reason) => {
+            Failure::Quiet(reason) => {
                 tracing::debug!(cluster, job, reason, "the job was not measured");
                 return;
             }
-            Trouble::Lasting(reason) => reason,
-            Trouble::Store(error) => {
+            Failure::Lasting(reason) => reason,
+            Failure::Store(error) => {
                 // Whatever is stored now, it is read again.
                 self.work = None;
                 error.to_string()
@@ -163,19 +163,19 @@ impl Book {
         cluster: &Cluster,
         job: &JobOverview,
         shared: &Shared,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Failure> {
         let config = self.configuration(cluster, shared).await?;
-        if !config.get(&ENABLED).map_err(Trouble::lasting)? {
+        if !config.get(&ENABLED).map_err(Failure::lasting)? {
             return self.turn_off(shared).await;
         }
         self.seen.is_off = false;
         let violations = autoscaler_options(&config, shared.settings.interval);
         if !violations.is_empty() {
             let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
-            return Err(Trouble::Lasting(lines.join("; ")));
+            return Err(Failure::Lasting(lines.join("; ")));
         }
-        let mut settings = Settings::read(&config).map_err(Trouble::lasting)?;
-        shared.settings.rules.check(&settings).map_err(Trouble::Lasting)?;
+        let mut settings = Settings::read(&config).map_err(Failure::lasting)?;
+        shared.settings.rules.check(&settings).map_err(Failure::Lasting)?;
         if settings.memory_tuning.is_enabled {
             settings.memory_tuning.is_enabled = false;
             self.remark(
@@ -183,7 +183,7 @@ impl Book {
                  restarts the job",
             );
         }
-        let timeout = rest_timeout(&config, REQUEST_DEADLINE).map_err(Trouble::lasting)?;
+        let timeout = rest_timeout(&config, REQUEST_DEADLINE).map_err(Failure::lasting)?;
         let client = cluster.client.clone().with_request_deadline(timeout);
         if self.work.is_none() {
             self.work = Some(self.read(shared).await?);
@@ -193,7 +193,7 @@ impl Book {
         settings.fixed_by.clone_from(&self.seen.fixed_by);
         let decided = self.decide(&client, job, &config, &mut settings, shared).await;
         // An earlier decision also holds if nothing was measured. One that is not stored does not.
-        if !matches!(decided, Err(Trouble::Store(_)))
+        if !matches!(decided, Err(Failure::Store(_)))
             && let Ok(asked) = &asked
         {
             self.apply(&client, asked, &settings).await?;
@@ -213,13 +213,13 @@ impl Book {
         &mut self,
         cluster: &Cluster,
         shared: &Shared,
-    ) -> Result<FlinkConfig, Trouble> {
+    ) -> Result<FlinkConfig, Failure> {
         if let Some((read, config)) = &self.config
             && read.elapsed() < CONFIG_AGE_MAX
         {
             return Ok(config.clone());
         }
-        let own = cluster.client.job_config(&self.job_id).await.map_err(Trouble::lasting)?;
+        let own = cluster.client.job_config(&self.job_id).await.map_err(Failure::lasting)?;
         let mut config = shared.settings.base.clone();
         config.overlay(&own.into_iter().collect());
         set_over(&mut config, shared.settings.set.iter());
@@ -229,15 +229,15 @@ impl Book {
     }
 
     /// Turns the autoscaler of this job off: removes what it knew, and leaves the job as it is.
-    async fn turn_off(&mut self, shared: &Shared) -> Result<(), Trouble> {
+    async fn turn_off(&mut self, shared: &Shared) -> Result<(), Failure> {
         if !self.seen.is_off {
             let store = &shared.store;
-            store.remove(&self.key).await.map_err(Trouble::Store)?;
-            if !store.read_java(&self.job_id).await.map_err(Trouble::Store)?.is_empty() {
+            store.remove(&self.key).await.map_err(Failure::Store)?;
+            if !store.read_java(&self.job_id).await.map_err(Failure::Store)?.is_empty() {
                 // Without data of our own, the Java program's would be taken over when the autoscaler is on again.
-                let nothing = Kept::default();
+                let nothing = Record::default();
                 let written = store.write(&self.key, &nothing, Timestamp::now()).await;
-                written.map_err(Trouble::Store)?;
+                written.map_err(Failure::Store)?;
             }
             let (cluster, job) = (&self.cluster, &self.job_id);
             tracing::info!(cluster, job, "`{}` is false for this job", ENABLED.key());
@@ -248,8 +248,8 @@ impl Book {
         Ok(())
     }
 
-    async fn read(&mut self, shared: &Shared) -> Result<Work, Trouble> {
-        let kept = shared.store.read(&self.key).await.map_err(Trouble::Store)?;
+    async fn read(&mut self, shared: &Shared) -> Result<Work, Failure> {
+        let kept = shared.store.read(&self.key).await.map_err(Failure::Store)?;
         if !kept.is_stored()
             && let Some(stored) = self.take_over(shared).await?
         {
@@ -258,8 +258,8 @@ impl Book {
         let (data, damaged) = (kept.data.clone(), kept.damaged.clone());
         let reading = heavy::run(move || state::read_damaged(&data, &damaged)).await;
         let stored = reading
-            .map_err(Trouble::Quiet)?
-            .map_err(|unreadable| Trouble::Lasting(self.repair_message(&unreadable, shared)))?;
+            .map_err(Failure::Quiet)?
+            .map_err(|unreadable| Failure::Lasting(self.repair_message(&unreadable, shared)))?;
         for state::SetAside { key, kept_as, reason } in &stored.set_aside {
             let (cluster, job) = (&self.cluster, &self.job_id);
             tracing::warn!(
@@ -275,15 +275,15 @@ impl Book {
     }
 
     /// Returns what the Java program keeps of the job in the same database; `None` if it keeps nothing.
-    async fn take_over(&self, shared: &Shared) -> Result<Option<Stored>, Trouble> {
-        let data = shared.store.read_java(&self.job_id).await.map_err(Trouble::Store)?;
+    async fn take_over(&self, shared: &Shared) -> Result<Option<Stored>, Failure> {
+        let data = shared.store.read_java(&self.job_id).await.map_err(Failure::Store)?;
         if data.is_empty() {
             return Ok(None);
         }
         let (cluster, job, store) = (&self.cluster, &self.job_id, shared.store.name());
         let reading = heavy::run(move || state::take_over(&data)).await;
-        let stored = reading.map_err(Trouble::Quiet)?.map_err(|unreadable| {
-            Trouble::Lasting(format!(
+        let stored = reading.map_err(Failure::Quiet)?.map_err(|unreadable| {
+            Failure::Lasting(format!(
                 "{store}: job `{job}`: t_flink_autoscaler_state_store: {unreadable}; nothing is \
                  decided until the rows of this job are repaired or removed"
             ))
@@ -311,7 +311,7 @@ impl Book {
     }
 
     /// Returns the requirements that were requested from Flink. If Flink cannot be asked, the job only gets advice.
-    async fn asked(&self, client: &Client, config: &FlinkConfig) -> Result<Asked, Trouble> {
+    async fn asked(&self, client: &Client, config: &FlinkConfig) -> Result<Asked, Failure> {
         let scheduler = config.text_of(&SCHEDULER).unwrap_or("default");
         if !scheduler.trim().eq_ignore_ascii_case("adaptive") {
             let key = SCHEDULER.key();
@@ -327,7 +327,7 @@ impl Book {
             Err(error) if error.is_of_a_fixed_scheduler() => {
                 Ok(Err("the job's scheduler does not rescale a running job".to_owned()))
             }
-            Err(error) => Err(Trouble::lasting(error)),
+            Err(error) => Err(Failure::lasting(error)),
         }
     }
 
@@ -338,13 +338,13 @@ impl Book {
         config: &FlinkConfig,
         settings: &mut Settings,
         shared: &Shared,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Failure> {
         let measuring = client.measure(&self.job_id, &mut self.names);
         let measuring = shared.stop.run_until_cancelled(measuring);
         let measured = match tokio::time::timeout(MEASURING_MAX, measuring).await {
             Ok(Some(measured)) => measured,
-            Ok(None) => return Err(Trouble::Quiet("the process stops".to_owned())),
-            Err(_) => return Err(Trouble::lasting("measuring the job took longer than a minute")),
+            Ok(None) => return Err(Failure::Quiet("the process stops".to_owned())),
+            Err(_) => return Err(Failure::lasting("measuring the job took longer than a minute")),
         };
         let now = Timestamp::now();
         let Measured { running_since, topology, reading } =
@@ -380,31 +380,31 @@ impl Book {
         let before = Arc::new(work.stored.state.clone());
         let making = shared.settings.rules.cycle(&before, &facts);
         let Some(made) = shared.stop.run_until_cancelled(making).await else {
-            return Err(Trouble::Quiet("the process stops".to_owned()));
+            return Err(Failure::Quiet("the process stops".to_owned()));
         };
         let Cycle { state, outcome, evaluation, scalings, events, discarded, .. } =
-            made.map_err(Trouble::Quiet)?;
+            made.map_err(Failure::Quiet)?;
         if let Some(why) = discarded {
             tracing::debug!(?why, job = self.job_id, "earlier samples were discarded");
         }
-        let is_kept = work.stored.kept.iter().all(|(key, of)| work.kept.data.get(key) == Some(of));
-        let is_due = !is_kept || state::is_due(&before, &state, work.stored_at, settings, now);
+        let is_same = work.stored.kept.iter().all(|(key, of)| work.kept.data.get(key) == Some(of));
+        let is_due = !is_same || state::is_due(&before, &state, work.stored_at, settings, now);
         work.stored.state = state;
         if is_due {
             let written = match heavy::lent(&mut work.stored, state::write).await {
                 Ok(written) => written,
                 Err(why) => {
                     self.work = None;
-                    return Err(Trouble::Quiet(why));
+                    return Err(Failure::Quiet(why));
                 }
             };
-            let Written { data, dropped_samples } = written.map_err(Trouble::lasting)?;
+            let Written { data, dropped_samples } = written.map_err(Failure::lasting)?;
             if dropped_samples > 0 {
                 tracing::warn!(dropped_samples, "there was no room for the oldest samples");
             }
-            let kept = Kept { revision: work.kept.revision, data, ..Kept::default() };
+            let kept = Record { revision: work.kept.revision, data, ..Record::default() };
             let written = shared.store.write(&self.key, &kept, now).await;
-            work.kept = Kept { revision: written.map_err(Trouble::Store)?, ..kept };
+            work.kept = Record { revision: written.map_err(Failure::Store)?, ..kept };
             work.stored_at = Some(now);
         }
         if outcome == Outcome::Scaled {
@@ -415,10 +415,10 @@ impl Book {
             tracing::info!(cluster, job, changes = changes.join(", "), "the autoscaler decided");
         }
         self.note(now, &facts.topology, outcome, evaluation);
-        self.tell(&events, now);
+        self.emit(&events, now);
         match &self.seen.outcome {
             Some(outcome @ (Outcome::Invalid(_) | Outcome::Unanswered(_))) => {
-                Err(Trouble::lasting(outcome))
+                Err(Failure::lasting(outcome))
             }
             _ => Ok(()),
         }
@@ -443,7 +443,7 @@ impl Book {
         self.seen.outcome = Some(outcome);
     }
 
-    fn tell(&mut self, events: &[Event], now: Timestamp) {
+    fn emit(&mut self, events: &[Event], now: Timestamp) {
         for event in events {
             let Event { is_warning, reason, message, key, interval, parallelism } = event;
             if self.event_limiter.is_suppressed(key, *interval, *parallelism, now) {
@@ -464,7 +464,7 @@ impl Book {
         client: &Client,
         asked: &ResourceRequirements,
         settings: &Settings,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Failure> {
         let Some(work) = &self.work else { return Ok(()) };
         let bounds = |(id, of): (&String, &VertexRequirements)| {
             let ParallelismBounds { lower_bound: lower, upper_bound: upper } = of.parallelism;
@@ -482,7 +482,7 @@ impl Book {
         });
         let requirements = requirements.collect();
         let set = client.set_resource_requirements(&self.job_id, &requirements).await;
-        set.map_err(|error| Trouble::Lasting(format!("the job was not scaled: {error}")))?;
+        set.map_err(|error| Failure::Lasting(format!("the job was not scaled: {error}")))?;
         let (cluster, job) = (&self.cluster, &self.job_id);
         let upper = wanted.iter().map(|(id, bounds)| format!("{id}: {}", bounds.upper));
         let upper: Vec<String> = upper.collect();
@@ -537,13 +537,13 @@ fn unmeasured(
     job: &JobOverview,
     settings: &Settings,
     now: Timestamp,
-) -> Trouble {
+) -> Failure {
     let moved = job.start_time.max(job.last_modification);
     let moved = moved.and_then(|millis| Timestamp::from_millisecond(millis).ok());
     let is_young = moved.is_some_and(|at| now < later(at, settings.stabilization));
     match error {
-        Unmeasured::NotRunning(_) => Trouble::Quiet(error.to_string()),
-        other if other.is_of_a_start() && is_young => Trouble::Quiet(error.to_string()),
-        other => Trouble::lasting(other),
+        Unmeasured::NotRunning(_) => Failure::Quiet(error.to_string()),
+        other if other.is_of_a_start() && is_young => Failure::Quiet(error.to_string()),
+        other => Failure::lasting(other),
     }
 }

@@ -132,7 +132,7 @@ mod tests {
     fn seen() -> View {
         let view = View::new(Duration::from_mins(1));
         view.expect("http://a:8081");
-        view.looked("http://a:8081", BTreeMap::from([("j1".to_owned(), job())]));
+        view.inspected("http://a:8081", BTreeMap::from([("j1".to_owned(), job())]));
         view.expect("http://b:8081");
         view.unreachable("http://b:8081", "refused".to_owned());
         view
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_told_to_prometheus() {
+    fn figures_are_exposed_to_prometheus() {
         expect![[r#"
             # HELP kubectl_flink_autoscaler_cluster_reachable whether the last listing of jobs succeeded
             # TYPE kubectl_flink_autoscaler_cluster_reachable gauge

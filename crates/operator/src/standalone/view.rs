@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 use tokio::time::Instant;
 
-use autoscaler::metric::{Figures, TOLD};
+use autoscaler::metric::{Figures, REPORTED};
 use autoscaler::topology::VertexId;
 
 /// Maximum number of vertices of a job that are shown.
@@ -75,7 +75,7 @@ pub(super) struct FigureView {
 impl VertexView {
     pub(super) fn new(parallelism: u32, decided: Option<u32>, figures: Option<&Figures>) -> Self {
         let known = |number: f64| Some(number).filter(|number| number.is_finite());
-        let metrics = TOLD.iter().filter_map(|(metric, has_average)| {
+        let metrics = REPORTED.iter().filter_map(|(metric, has_average)| {
             let figures = figures?;
             let current = known(figures.current(*metric));
             let average = if *has_average { known(figures.average(*metric)) } else { None };
@@ -118,7 +118,7 @@ impl View {
     }
 
     /// Notes that a turn has ended.
-    pub(super) fn looked(&self, url: &str, mut jobs: BTreeMap<String, JobView>) {
+    pub(super) fn inspected(&self, url: &str, mut jobs: BTreeMap<String, JobView>) {
         for job in jobs.values_mut() {
             while job.vertices.len() > VERTICES_MAX {
                 job.vertices.pop_last();

@@ -69,7 +69,7 @@ async fn rules_and_endpoints_are_asked_together() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_told_as_such() {
+async fn an_answer_that_is_none_is_reported_as_such() {
     let (url, _asked) = endpoint(
         TYPE,
         vec![

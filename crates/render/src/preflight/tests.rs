@@ -176,7 +176,7 @@ fn pods_that_stand_by_are_those_of_the_cluster_under_other_labels() {
         hadoop_conf: None,
     };
     let cluster = render_cluster(&input).unwrap();
-    let standby = Preflight::standing_by(&input).unwrap().unwrap();
+    let standby = Preflight::standby_of(&input).unwrap().unwrap();
     assert_eq!((standby.pods.len(), standby.deployments.len()), (3, 2));
     let map = format!("flink-config-{}-7-1", id.name);
     assert_eq!(standby.config_maps[0]["metadata"]["name"], map.as_str());

@@ -8,14 +8,14 @@ const V1: &str = "\
 28 24 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
 
 #[test]
-fn v1_wins_over_the_empty_v2_beside_it_which_is_cleared_too() {
+fn v1_wins_over_the_empty_v2_alongside_it_which_is_cleared_too() {
     let Some(Hierarchies::V1(found)) = Hierarchies::parse(V1) else { panic!("not v1") };
     let controllers: Vec<_> = found.iter().map(|found| found.controllers.join("+")).collect();
     assert_eq!(controllers, ["cpu+cpuacct", "pids", "name=systemd", ""]);
 }
 
 #[test]
-fn parts_are_kept_where_nothing_is_limited() {
+fn parts_stay_where_nothing_is_limited() {
     let groups = Hierarchies::parse(V1).unwrap();
     assert_eq!(
         groups.processes_file("kubectl-flink-dev").unwrap(),

@@ -23,6 +23,6 @@ fn names_of_images_have_a_tag() {
 }
 
 #[test]
-fn digest_tells_parts_apart() {
+fn digest_distinguishes_parts() {
     assert_ne!(short_digest(&["ab", "c"]), short_digest(&["a", "bc"]));
 }

@@ -52,7 +52,7 @@ fn kubelet_accepts_either_kind_of_control_groups_and_stays_below_its_own() {
 }
 
 #[test]
-fn name_server_looks_into_the_cluster_first_and_nowhere_else() {
+fn name_server_asks_the_cluster_first_and_nobody_else() {
     with_node(|node, folder| {
         expect![[r#"
             .:53 {

@@ -11,7 +11,7 @@ fn version_of_go_is_read() {
 }
 
 #[test]
-fn all_that_is_missing_is_told_at_once_with_one_command() {
+fn all_that_is_missing_is_reported_at_once_with_one_command() {
     let lack = Lack {
         packages: [("containerd", "containerd"), ("containerd", "ctr"), ("runc", "runc")]
             .map(|(package, wanted)| (package.to_owned(), wanted.to_owned()))

@@ -52,7 +52,7 @@ fn control_groups_of_two_state_folders_differ() {
 }
 
 #[test]
-fn mount_inside_the_folder_is_found_and_one_beside_it_is_not() {
+fn mount_inside_the_folder_is_found_and_one_alongside_it_is_not() {
     let mounts = "\
 22 1 0:21 / / rw - ext4 /dev/vda rw
 40 22 0:30 / /var/lib/kubectl-flink/dev2 rw - tmpfs tmpfs rw
@@ -66,7 +66,7 @@ fn mount_inside_the_folder_is_found_and_one_beside_it_is_not() {
 }
 
 #[test]
-fn replaced_file_is_whole_private_and_leaves_nothing_beside_it() {
+fn replaced_file_is_whole_private_and_leaves_nothing_alongside_it() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config");

@@ -115,8 +115,8 @@ fn judge(
     let age = rules.now.duration_since(taken);
     let is_old = SignedDuration::try_from(rules.age_min).is_ok_and(|min| age >= min);
     let status = snapshot.status.as_ref()?;
-    let is_kept = newest.contains(&uid);
-    if metadata.deletion_timestamp.is_some() || !is_old || !status.state.is_final() || is_kept {
+    let is_retained = newest.contains(&uid);
+    if metadata.deletion_timestamp.is_some() || !is_old || !status.state.is_final() || is_retained {
         return None;
     }
     let job = job_of(snapshot);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_of_use_to_somebody_stays_and_is_told() {
+    fn what_may_be_of_use_to_somebody_stays_and_is_reported() {
         let mut existing = savepoint(1);
         existing["spec"]["savepoint"] = json!({"alreadyExists": true, "path": "s3://lake/sp/1"});
         let mut checkpoint = savepoint(4);

@@ -223,7 +223,7 @@ fn version_2_is_read_as_flink_wrote_it() {
 }
 
 #[test]
-fn the_earlier_checkpoints_of_version_7_are_told() {
+fn the_earlier_checkpoints_of_version_7_are_reported() {
     check(
         V7,
         expect![[r#"
@@ -264,7 +264,7 @@ fn what_a_newer_flink_may_have_written_is_not_broken() {
 }
 
 #[test]
-fn what_is_not_metadata_is_told_from_what_is_broken_or_newer() {
+fn what_is_not_metadata_is_distinguished_from_what_is_broken_or_newer() {
     let error = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
     assert_eq!(
         error(b"PK\x03\x04 a jar"),

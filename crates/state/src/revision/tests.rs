@@ -52,7 +52,7 @@ fn first_revision_is_number_one() {
 }
 
 #[test]
-fn the_same_fact_told_twice_is_one_revision() {
+fn the_same_fact_reported_twice_is_one_revision() {
     let existing = [revision(4), revision(3)];
     let again =
         Content { reconciled_at: "2026-02-02T00:00:00Z".parse().unwrap(), ..content("job:4") };

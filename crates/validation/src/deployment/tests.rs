@@ -74,7 +74,7 @@ fn a_sound_session_cluster_has_no_violations() {
 
 /// One edit can fix them all.
 #[test]
-fn all_violations_are_told_at_once() {
+fn all_violations_are_reported_at_once() {
     Case {
         name: "My_Job",
         spec: json!({ "job": { "upgradeMode": "last-state" } }),

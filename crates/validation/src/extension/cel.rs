@@ -147,7 +147,7 @@ impl Rule {
                 self.names.nesting
             ));
         }
-        let answer = self.program.execute(&context).map_err(|error| self.told(&error))?;
+        let answer = self.program.execute(&context).map_err(|error| self.described(&error))?;
         to_json(&answer, DEPTH_MAX).ok_or_else(|| "its answer is not JSON".to_owned())
     }
 
@@ -164,7 +164,7 @@ impl Rule {
     /// Returns the error as text. Errors contain values of the object, which may be secret: only what the rule itself
     /// says is included.
     #[allow(clippy::wildcard_enum_match_arm, reason = "of another crate, which may add kinds")]
-    fn told(&self, error: &::cel::ExecutionError) -> String {
+    fn described(&self, error: &::cel::ExecutionError) -> String {
         use ::cel::ExecutionError as E;
         match error {
             E::NoSuchKey(name) if self.program.source_info().source.contains(name.as_str()) => {

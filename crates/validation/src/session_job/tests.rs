@@ -163,11 +163,11 @@ fn j07_j08_jars_come_from_public_hosts() {
 }
 
 #[test]
-fn only_web_hosts_are_looked_up() {
+fn only_web_hosts_are_resolved() {
     let operator = OperatorConfig::default();
     let host = |jar: &str| {
         let spec = spec(json!({ "job": { "jarURI": jar } }));
-        host_to_look_up(&spec, &operator).map(ToOwned::to_owned)
+        host_to_resolve(&spec, &operator).map(ToOwned::to_owned)
     };
     assert_eq!(host("HTTPS://example.com/a.jar").as_deref(), Some("example.com"));
     assert_eq!(host("s3://bucket/a.jar"), None);

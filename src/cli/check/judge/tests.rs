@@ -141,7 +141,7 @@ fn everything_that_fails_has_a_hint() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_no_pass() {
+fn what_cannot_be_checked_is_no_pass() {
     let facts = Facts {
         crds: forbidden(),
         rights: vec![(right(true), forbidden())],
@@ -178,7 +178,7 @@ fn before_an_installation_nothing_of_it_is_missed() {
 }
 
 #[test]
-fn definitions_that_drifted_are_told() {
+fn definitions_that_drifted_are_reported() {
     let of = |state| definitions(&Facts { crds: Ok(vec![crd(state)]), ..facts() });
     assert_eq!(of(Drift::Different).result, Result::Warning);
     assert_eq!(of(Drift::Newer { fields: vec![".spec.x".to_owned()] }).result, Result::Warning);

@@ -104,7 +104,7 @@ impl Watching {
         let operated = (self.operated)()?;
         let parts = operated.parts();
         let feeds = parts.iter().flat_map(What::feeds);
-        self.known.change(|fleet| *fleet = Fleet::told_by(feeds));
+        self.known.change(|fleet| *fleet = Fleet::from_feeds(feeds));
         let mut watches = JoinSet::new();
         for part in parts {
             watches.spawn(follow(part, self.client.clone(), Arc::clone(&self.known)));

@@ -79,7 +79,7 @@ fn nobody_acts_on_the_finalizer() {
 }
 
 #[test]
-fn what_others_hold_is_told_apart() {
+fn what_others_hold_is_distinguished() {
     let asked = Some("2026-01-01T11:50:00Z");
     let resource = deployment(asked, &["foregroundDeletion", "example.com/hold"], "DELETING");
     check(
@@ -131,7 +131,7 @@ fn a_terminating_namespace_and_missing_rights_are_named() {
 }
 
 #[test]
-fn a_deletion_that_nobody_asked_for_is_looked_at_ahead() {
+fn a_deletion_that_nobody_asked_for_is_checked_ahead() {
     let resource = deployment(None, &[DEPLOYMENT_FINALIZER, "example.com/hold"], "STABLE");
     check(
         &seen(resource, preview("deleting the JobManager", None)),

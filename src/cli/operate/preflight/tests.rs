@@ -57,13 +57,13 @@ async fn only_an_absent_kind_means_that_snapshots_are_no_resources() {
 }
 
 #[tokio::test]
-async fn without_its_definition_the_remedy_is_told() {
+async fn without_its_definition_the_remedy_is_named() {
     let error = check(missing(), missing()).await.unwrap_err();
     assert!(error.contains("kubectl flink crds --apply"), "{error}");
 }
 
 #[tokio::test]
-async fn one_namespace_that_cannot_be_read_stops_the_start_unless_it_is_told_not_to() {
+async fn one_namespace_that_cannot_be_read_stops_the_start_unless_a_flag_allows_it() {
     let service = tower::service_fn(|request: Request<Body>| {
         let is_foreign = request.uri().path().contains("/namespaces/foreign/");
         let (status, body) =

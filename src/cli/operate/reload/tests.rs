@@ -63,30 +63,30 @@ fn refused(news: News) -> String {
 async fn a_config_map_that_is_replaced_is_noticed_once() {
     let mounted = Mounted::new("a: 1\n");
     let mut reload = mounted.follow();
-    assert_eq!(reload.look().await, News::None);
+    assert_eq!(reload.read().await, News::None);
     mounted.update("a: 2\nkubernetes.operator.reconcile.intervall: 1 s\n");
-    let News::Changed { config: found, remarks } = reload.look().await else { panic!() };
+    let News::Changed { config: found, remarks } = reload.read().await else { panic!() };
     assert_eq!(found, config("a: 2\nkubernetes.operator.reconcile.intervall: 1 s\n"));
     assert!(
         remarks[0].contains("did you mean `kubernetes.operator.reconcile.interval`?"),
         "{remarks:?}"
     );
     reload.in_force = found;
-    assert_eq!(reload.look().await, News::None);
+    assert_eq!(reload.read().await, News::None);
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_once_and_the_last_good_one_stays() {
+async fn what_is_wrong_is_reported_once_and_the_last_good_one_stays() {
     let mounted = Mounted::new("a: 1\n");
     let mut reload = mounted.follow();
     mounted.update("a: 2\nkubernetes.operator.reconcile.interval: soon\n");
-    let why = refused(reload.look().await);
+    let why = refused(reload.read().await);
     assert!(why.contains("`soon` of `kubernetes.operator.reconcile.interval`"), "{why}");
-    assert_eq!(reload.look().await, News::None);
+    assert_eq!(reload.read().await, News::None);
     assert_eq!(reload.in_force, config("a: 1\n"));
     mounted.update("a: 1\n");
-    assert_eq!(reload.look().await, News::Mended);
-    assert_eq!(reload.look().await, News::None);
+    assert_eq!(reload.read().await, News::Mended);
+    assert_eq!(reload.read().await, News::None);
 }
 
 #[tokio::test]
@@ -103,13 +103,13 @@ async fn a_pod_template_is_read_along_with_the_options_that_name_it() {
     };
     assert_eq!(text(&reload.in_force), "spec: {priorityClassName: low}\n");
     std::fs::write(&template, "spec: {priorityClassName: high}\n").unwrap();
-    let News::Changed { config: found, .. } = reload.look().await else { panic!() };
+    let News::Changed { config: found, .. } = reload.read().await else { panic!() };
     assert_eq!(text(&found), "spec: {priorityClassName: high}\n");
     std::fs::write(&template, "password: hunter2\n").unwrap();
-    let why = refused(reload.look().await);
+    let why = refused(reload.read().await);
     assert!(why.contains(&path) && why.contains("`spec`") && !why.contains("hunter2"), "{why}");
     std::fs::remove_file(&template).unwrap();
-    let why = refused(reload.look().await);
+    let why = refused(reload.read().await);
     assert!(why.contains("No such file") && why.contains("`operatorVolumes`"), "{why}");
     assert_eq!(text(&reload.in_force), "spec: {priorityClassName: low}\n");
 }
@@ -132,7 +132,7 @@ async fn what_would_keep_the_operator_from_starting_is_refused() {
         ),
     ] {
         mounted.update(text);
-        let why = refused(reload.look().await);
+        let why = refused(reload.read().await);
         assert!(why.contains(told), "{why}");
     }
 }
@@ -147,7 +147,7 @@ async fn a_reporter_that_cannot_start_is_pointed_out_and_refuses_nothing() {
          org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory\n\
          kubernetes.operator.metrics.reporter.otel.exporter.endpoint: me:secret@collector\n",
     );
-    let News::Changed { remarks, .. } = reload.look().await else { panic!("not taken") };
+    let News::Changed { remarks, .. } = reload.read().await else { panic!("not taken") };
     let [remark] = remarks.as_slice() else { panic!("{remarks:?}") };
     assert!(remark.contains("metrics.reporter.otel.exporter.endpoint"), "{remark}");
     assert!(!remark.contains("secret"), "{remark}");
@@ -158,12 +158,12 @@ async fn a_file_that_is_gone_is_no_empty_configuration() {
     let mounted = Mounted::new("a: 1\n");
     let mut reload = mounted.follow();
     std::fs::remove_file(mounted.path().join("flink-conf.yaml")).unwrap();
-    let why = refused(reload.look().await);
+    let why = refused(reload.read().await);
     assert!(why.contains("contains neither"), "{why}");
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_parsed_is_told_without_what_is_in_it() {
+async fn a_file_that_cannot_be_parsed_is_reported_without_what_is_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.yaml");
     std::fs::write(&path, "a: 1\n").unwrap();
@@ -171,7 +171,7 @@ async fn a_file_that_cannot_be_parsed_is_told_without_what_is_in_it() {
     let mut reload =
         Reload::new(Some(path.clone()), &files.merged(), nobody(), Metrics::default()).unwrap();
     std::fs::write(&path, "s3.secret-key: hunter2\na: [\n").unwrap();
-    let why = refused(reload.look().await);
+    let why = refused(reload.read().await);
     assert!(why.contains("config.yaml") && !why.contains("hunter2"), "{why}");
 }
 
@@ -184,7 +184,7 @@ async fn a_file_that_is_being_written_is_waited_for() {
 }
 
 #[test]
-fn options_that_wait_for_a_restart_are_told_until_they_are_taken_back() {
+fn options_that_wait_for_a_restart_are_reported_until_they_are_taken_back() {
     let start = config("kubernetes.operator.reconcile.parallelism: 10\n");
     let mut reload = Reload::new(None, &start, nobody(), Metrics::default()).unwrap();
     reload.watch().unwrap();
@@ -207,7 +207,7 @@ async fn one_that_stands_by_says_what_waits_and_judges_by_what_is_new() {
     let (client, _) = empty_cluster();
     let rules = reload.rules().unwrap();
     let webhook = Arc::new(Webhook::new(client, reload.live(), rules));
-    reload.tell(Some(Arc::clone(&webhook)));
+    reload.emit(Some(Arc::clone(&webhook)));
     let is_allowed = async || {
         let review = serde_json::json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
@@ -263,7 +263,7 @@ fn it_can_be_switched_off_and_is_never_made_in_a_hurry() {
 
 #[test]
 fn many_keys_are_not_all_named() {
-    let keys: Vec<String> = (0..KEYS_TOLD_MAX + 3).map(|number| format!("k{number}")).collect();
+    let keys: Vec<String> = (0..KEYS_SHOWN_MAX + 3).map(|number| format!("k{number}")).collect();
     assert!(named(&keys).ends_with("k19 and 3 more"), "{}", named(&keys));
 }
 

@@ -84,7 +84,7 @@ fn both_formats_of_an_archive_are_the_same_image() {
 #[test]
 fn the_program_says_what_machine_its_image_is_for() {
     assert_eq!(architecture(&program(183), "it").unwrap(), "arm64");
-    let told = |program: &[u8]| format!("{:#}", architecture(program, "it").unwrap_err());
-    assert_eq!(told(&program(243)), "it is for machine 243, not amd64 or arm64");
-    assert!(told(b"#!/bin/sh").starts_with("it is not a 64-bit Linux program"));
+    let described = |program: &[u8]| format!("{:#}", architecture(program, "it").unwrap_err());
+    assert_eq!(described(&program(243)), "it is for machine 243, not amd64 or arm64");
+    assert!(described(b"#!/bin/sh").starts_with("it is not a 64-bit Linux program"));
 }

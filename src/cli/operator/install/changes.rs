@@ -99,8 +99,8 @@ pub(super) async fn superfluous(
     let mut superfluous = Vec::new();
     for object in former.into_iter().flatten().rev() {
         let id = ObjectId::in_manifest(&object)?;
-        let is_kept = ["Deployment", "ServiceAccount"].contains(&id.kind.as_str());
-        if is_kept || is_of_jobs(&object) || ids.contains(&id) {
+        let is_retained = ["Deployment", "ServiceAccount"].contains(&id.kind.as_str());
+        if is_retained || is_of_jobs(&object) || ids.contains(&id) {
             continue;
         }
         let stored = read::get_value(client, &id).await?;

@@ -54,7 +54,7 @@ pub(super) async fn run(
     }
     match Fleet::read(client).await {
         Ok(fleet) => {
-            tell_of_ingresses(&fleet, printer);
+            report_ingresses(&fleet, printer);
             for remark in fleet.lacks(&converted)? {
                 printer.warning(remark);
             }
@@ -63,12 +63,12 @@ pub(super) async fn run(
             "the fleet's Ingresses and its files in the operator's pod are not known: {error}"
         )),
     }
-    tell(&converted, &release, printer);
+    print_converted(&converted, &release, printer);
     Ok(())
 }
 
-fn tell(converted: &Converted, release: &Release, printer: &Printer) {
-    let Converted { values: _, defaults, without_effect, unknown, not_kept } = converted;
+fn print_converted(converted: &Converted, release: &Release, printer: &Printer) {
+    let Converted { values: _, defaults, without_effect, unknown, not_converted } = converted;
     for Different { path, java, here } in defaults {
         let is_text = java.as_str().is_some_and(|text| text.contains('\n'));
         let same = if is_text { " the printed value is".to_owned() } else { format!(" {java} is") };
@@ -76,7 +76,7 @@ fn tell(converted: &Converted, release: &Release, printer: &Printer) {
             "value `{path}`:{same} the default of the Java operator's chart and is kept; the default here is {here}"
         ));
     }
-    for difference in not_kept {
+    for difference in not_converted {
         printer.note(format_args!("not kept: {difference}"));
     }
     for value in without_effect {
@@ -99,7 +99,7 @@ fn tell(converted: &Converted, release: &Release, printer: &Printer) {
 }
 
 /// Prints the limits that allow the Ingresses of the fleet and no others.
-fn tell_of_ingresses(fleet: &Fleet, printer: &Printer) {
+fn report_ingresses(fleet: &Fleet, printer: &Printer) {
     let mut limits = fleet.ingresses().options();
     if limits.is_empty() {
         limits.push((options::INGRESS_MANAGE.key(), "false".to_owned()));

@@ -65,7 +65,7 @@ fn same_resources(other: &Deployment) -> anyhow::Error {
 
 /// Returns the namespaces that an operator watches; empty if it watches all, or if they cannot be read.
 async fn watched_by(client: &Client, operator: &Deployment) -> BTreeSet<String> {
-    let told = told_by_environment(operator);
+    let told = set_by_environment(operator);
     if !told.is_empty() {
         return told;
     }
@@ -79,7 +79,7 @@ async fn watched_by(client: &Client, operator: &Deployment) -> BTreeSet<String> 
     }
 }
 
-fn told_by_environment(operator: &Deployment) -> BTreeSet<String> {
+fn set_by_environment(operator: &Deployment) -> BTreeSet<String> {
     let pod = operator.spec.template.spec.as_ref();
     let containers = pod.map(|pod| pod.containers.as_slice()).unwrap_or_default();
     let variables = containers.iter().flat_map(|container| container.env.iter().flatten());

@@ -32,7 +32,7 @@ pub(super) async fn until_available(
         end.with_context(|| format!("while waiting for deployment `{name}`"))?;
         return Ok(());
     }
-    let why = pod_trouble(client, namespace, name).await?;
+    let why = problem_of_pod(client, namespace, name).await?;
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
     let look = format!("kubectl describe pods -n {namespace} -l app.kubernetes.io/name={name}");
     Err(Failure::timed_out(format!("the operator is not running after {timeout:?}{why}"))
@@ -41,7 +41,7 @@ pub(super) async fn until_available(
 }
 
 /// Returns the problem of the operator's first pod that cannot run.
-async fn pod_trouble(
+async fn problem_of_pod(
     client: &Client,
     namespace: &str,
     name: &str,

@@ -56,7 +56,7 @@ fn inventory() -> Inventory {
 }
 
 #[test]
-fn the_list_tells_who_could_start_from_each() {
+fn the_list_shows_who_could_start_from_each() {
     let found = collect(&inventory(), None);
     let now = "2026-01-02T00:00:00Z".parse().unwrap();
     expect![[r#"

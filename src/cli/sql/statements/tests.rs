@@ -6,10 +6,10 @@ use super::*;
 #[track_caller]
 fn check(script: &str, expected: Expect) {
     let Split { statements, rest, open } = split(script);
-    let told = |mark: char, line: usize, text: &str| format!("{line}{mark} {text}\n");
-    let statements = statements.iter().map(|it| told(':', it.line, &it.text));
-    let rest = rest.iter().map(|it| told('>', it.line, &it.text));
-    let open = open.iter().map(|it| told('!', it.line, it.what));
+    let described = |mark: char, line: usize, text: &str| format!("{line}{mark} {text}\n");
+    let statements = statements.iter().map(|it| described(':', it.line, &it.text));
+    let rest = rest.iter().map(|it| described('>', it.line, &it.text));
+    let open = open.iter().map(|it| described('!', it.line, it.what));
     let lines = statements.chain(rest).chain(open).collect::<Vec<_>>().concat();
     expected.assert_eq(&lines);
 }
@@ -87,7 +87,7 @@ fn a_set_of_statements_is_one() {
 }
 
 #[test]
-fn what_is_open_at_the_end_is_told_with_its_line() {
+fn what_is_open_at_the_end_is_reported_with_its_line() {
     check(
         "SELECT 1;\nSELECT 'a;\nb",
         expect![[r#"

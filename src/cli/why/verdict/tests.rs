@@ -211,7 +211,7 @@ fn a_container_that_lacks_a_secret() {
 }
 
 #[test]
-fn a_crash_loop_is_told_by_its_log() {
+fn a_crash_loop_is_explained_by_its_log() {
     let facts = with_log(
         "2026-01-01 00:59:29,101 ERROR org.apache.flink.runtime.entrypoint.ClusterEntrypoint [] - Could not start cluster entrypoint KubernetesApplicationClusterEntrypoint.\n\
          org.apache.flink.runtime.entrypoint.ClusterEntrypointException: Failed to initialize the cluster entrypoint KubernetesApplicationClusterEntrypoint.\n\
@@ -454,7 +454,7 @@ fn a_lost_task_manager() {
 }
 
 #[test]
-fn a_job_that_fails_by_itself_is_told_by_its_innermost_cause() {
+fn a_job_that_fails_by_itself_is_explained_by_its_innermost_cause() {
     let mut facts = failing();
     facts.failure = Some(
         "org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackoffTimeStrategy\n\tat x\nCaused by: java.lang.ArithmeticException: / by zero\n\tat com.shop.Orders.map(Orders.java:7)".to_owned(),

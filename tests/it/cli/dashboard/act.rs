@@ -140,17 +140,17 @@ async fn state_is_not_lost_before_somebody_has_agreed() {
     };
     let answer = async |run: &str, answer: &str| {
         let events = shown.get(&format!("{run}/events")).header(COOKIE, &person.cookie);
-        told(events.send().await.unwrap(), &["stateless", "name=\\\"answer\\\""]).await;
+        described(events.send().await.unwrap(), &["stateless", "name=\\\"answer\\\""]).await;
         let sent = person.post(&format!("{run}/answer"), &[("form", &form), ("answer", answer)]);
         assert_eq!(status(sent).await, 303);
         let events = shown.get(&format!("{run}/events")).header(COOKIE, &person.cookie);
         events.send().await.unwrap()
     };
     let run = begin().await;
-    told(answer(&run, "no").await, &["Failed", "nothing was changed"]).await;
+    described(answer(&run, "no").await, &["Failed", "nothing was changed"]).await;
     assert!(shown.cluster.writes().is_empty());
     let run = begin().await;
-    told(answer(&run, "yes").await, &["suspended"]).await;
+    described(answer(&run, "yes").await, &["suspended"]).await;
     let suspended = shown.cluster.object("flinkdeployments", "default", "wordcount").unwrap();
     assert_eq!(suspended["spec"]["job"]["state"], "suspended");
 }

@@ -93,7 +93,7 @@ async fn decisions_are_shown_and_what_would_be_decided_now() {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
     let events = shown.get(&format!("{AUTOSCALER}/events")).header(COOKIE, &cookie).send();
-    told(events.await.unwrap(), &["Source: Car data", "41s"]).await;
+    described(events.await.unwrap(), &["Source: Car data", "41s"]).await;
     assert!(shown.cluster.writes().is_empty());
     drop(flink);
     let shown = Shown::new(fleet()).await;
@@ -116,7 +116,7 @@ async fn where_it_is_off_the_page_says_how_to_switch_it_on() {
 }
 
 #[tokio::test]
-async fn a_stored_state_that_cannot_be_read_is_told() {
+async fn a_stored_state_that_cannot_be_read_is_reported() {
     let cluster = fleet();
     let mut stored = cluster.object("configmaps", "shop", "autoscaler-job-01").unwrap();
     stored["data"] = json!({"parallelismOverrides": "%"});

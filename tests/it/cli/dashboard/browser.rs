@@ -66,7 +66,7 @@ impl Seen {
 
 #[tokio::test]
 #[ignore = "needs Chromium: tests/browser.sh"]
-async fn a_fleet_tells_at_a_glance_what_wants_attention() {
+async fn a_fleet_shows_at_a_glance_what_wants_attention() {
     let seen = Seen::of(showcase()).await;
     seen.resize(1280, 820, "light").await;
     let first = "return document.querySelector('#counts a + a').textContent.trim()";

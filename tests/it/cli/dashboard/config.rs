@@ -39,7 +39,7 @@ async fn options_are_shown_with_where_they_come_from_and_filtered_by_the_address
     );
     let events = shown.get(&format!("{CONFIG}/events?q=s3.secret&set=false"));
     let events = events.header(COOKIE, &cookie).send().await.unwrap();
-    let text = told(events, &["s3.secret-key"]).await;
+    let text = described(events, &["s3.secret-key"]).await;
     assert!(!text.contains("reconcile.interval"), "a live page has the filter of its address");
     for kind in ["sessionjob/clicks", "deployment/session"] {
         let (status, text) = page(&shown, &cookie, &format!("/in/default/{kind}/config")).await;
@@ -49,7 +49,7 @@ async fn options_are_shown_with_where_they_come_from_and_filtered_by_the_address
 }
 
 #[tokio::test]
-async fn an_operators_configuration_that_may_not_be_read_is_told() {
+async fn an_operators_configuration_that_may_not_be_read_is_reported() {
     let cluster = installed();
     let message = "configmaps \"flink-operator-config\" is forbidden: User \"jane\" cannot get resource \"configmaps\"";
     cluster.fail(Method::GET, "/configmaps", Fault::Refused(403, message.to_owned()), usize::MAX);

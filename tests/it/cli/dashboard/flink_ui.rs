@@ -129,7 +129,7 @@ async fn nobody_else_comes_in_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn a_job_manager_that_is_not_ready_is_told() {
+async fn a_job_manager_that_is_not_ready_is_reported() {
     let opened = Opened::new().await;
     let path = "/in/shop/deployment/job-03/flink-ui";
     let answer = opened.shown.get(path).header(COOKIE, &opened.cookie).send().await.unwrap();

@@ -27,12 +27,12 @@ async fn a_job_is_shown_with_what_its_vertices_do() {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
     let events = shown.get(&format!("{JOB}/events")).header(COOKIE, &cookie).send().await.unwrap();
-    told(events, &["Source: Car data"]).await;
+    described(events, &["Source: Car data"]).await;
     assert!(shown.cluster.writes().is_empty());
 }
 
 #[tokio::test]
-async fn a_job_manager_that_does_not_answer_is_told() {
+async fn a_job_manager_that_does_not_answer_is_reported() {
     let shown = Shown::new(fleet()).await;
     let (status, text) = page(&shown, &shown.cookie().await, JOB).await;
     assert_eq!(status, 200);

@@ -96,10 +96,10 @@ async fn lines_are_chosen_by_pod_part_level_and_text() {
 async fn lines_come_as_they_are_written_also_of_pods_that_come_later() {
     let shown = Shown::new(with_pods()).await;
     let mut events = follow(&shown, WORDCOUNT).await;
-    let text = told_on(&mut events, &["event: lines", "Registered", "CREATED"]).await;
+    let text = shown_on(&mut events, &["event: lines", "Registered", "CREATED"]).await;
     assert_eq!(text.matches("Registered").count(), 1, "{text}");
     shown.cluster.write_log(JOB_MANAGER, "2026-01-01 00:00:09,000 WARN a.A [] - <late>\n");
-    let text = told_on(&mut events, &["&lt;late&gt;"]).await;
+    let text = shown_on(&mut events, &["&lt;late&gt;"]).await;
     assert!(!text.contains("Registered"), "nothing is told twice: {text}");
 
     // The TaskManager is replaced.
@@ -114,12 +114,12 @@ async fn lines_come_as_they_are_written_also_of_pods_that_come_later() {
     shown.cluster.set_log("wordcount-taskmanager-2-1", "the next one\n");
     let looked = json!({"lifecycleState": "UPGRADING"});
     shown.cluster.set_status("flinkdeployments", "default", "wordcount", &looked);
-    let text = told_on(&mut events, &["the next one", "pod=wordcount-taskmanager-2-1"]).await;
+    let text = shown_on(&mut events, &["the next one", "pod=wordcount-taskmanager-2-1"]).await;
     assert!(!text.contains("late"), "{text}");
 }
 
-/// Same as [`told`], for events of which more are read afterwards.
-async fn told_on(events: &mut Response, wanted: &[&str]) -> String {
+/// Same as [`described`], for events of which more are read afterwards.
+async fn shown_on(events: &mut Response, wanted: &[&str]) -> String {
     let mut text = String::new();
     while !wanted.iter().all(|it| text.contains(it)) {
         let chunk = timeout(PATIENCE, events.chunk()).await;
@@ -130,13 +130,13 @@ async fn told_on(events: &mut Response, wanted: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn of_a_flood_only_the_newest_lines_are_told() {
+async fn of_a_flood_only_the_newest_lines_are_reported() {
     let shown = Shown::new(with_pods()).await;
     let mut events = follow(&shown, &format!("{WORDCOUNT}?role=jm")).await;
-    told_on(&mut events, &["CREATED"]).await;
+    shown_on(&mut events, &["CREATED"]).await;
     let flood: Vec<_> = (1..=20_000).map(|number| format!("line {number}.\n")).collect();
     shown.cluster.write_log(JOB_MANAGER, &flood.concat());
-    let text = told_on(&mut events, &["line 20000."]).await;
+    let text = shown_on(&mut events, &["line 20000."]).await;
     assert!(
         text.contains(" lines skipped here: they arrived faster than 1,000 per second"),
         "{text}"
@@ -184,5 +184,5 @@ async fn where_there_is_no_log_it_says_why() {
     // It existed at the first read.
     timeout(PATIENCE, events.chunk()).await.expect("it comes").unwrap();
     deployments.delete("bills", &DeleteParams::default()).await.unwrap();
-    told(events, &["Showing its last known state"]).await;
+    described(events, &["Showing its last known state"]).await;
 }

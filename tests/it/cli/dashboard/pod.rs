@@ -139,7 +139,7 @@ async fn each_sees_what_they_may_list_and_no_trace_of_the_rest() {
     let served = Served::new(with_people()).await;
     let jane = served.sign_in("of-jane").await;
     let follow = served.get("/fleet/events?size=100").header(COOKIE, &jane).send();
-    let shown = told(follow.await.unwrap(), &["job-01", "of 40"]).await;
+    let shown = described(follow.await.unwrap(), &["job-01", "of 40"]).await;
     assert!(!shown.contains("job-00") && !shown.contains("/lab/"), "{shown}");
     let (_, page) = served.page("/?size=100", &jane).await;
     assert!(page.contains("deployment/shop/job-01") && page.contains("All <b>40</b>"), "{page}");
@@ -160,13 +160,13 @@ async fn each_sees_what_they_may_list_and_no_trace_of_the_rest() {
     served.cluster.know("of-jane", "jane", &["shop", "new"]);
     let follow = served.get("/fleet/events?q=later").header(COOKIE, &jane).send().await.unwrap();
     served.cluster.insert(job);
-    told(follow, &["deployment/new/later"]).await;
+    described(follow, &["deployment/new/later"]).await;
     let asked = served.cluster.reviews().into_iter().filter(|it| it.uri.ends_with("/tokenreviews"));
     assert_eq!(asked.count(), 3, "one question for each who signed in");
 }
 
 #[tokio::test]
-async fn a_resource_is_read_with_the_token_of_who_looks() {
+async fn a_resource_is_read_with_the_token_of_its_reader() {
     let flink = job_manager().await;
     let behind = Behind { flink: flink.address().to_owned(), ..Behind::default() };
     let served = Served::behind(with_people(), behind, &[]).await;
@@ -216,7 +216,7 @@ async fn rights_that_are_taken_back_hide_their_rows() {
     assert!(page.contains("deployment/shop/job-01"), "{page}");
     let events = served.get("/fleet/events").header(COOKIE, &jane).send().await.unwrap();
     served.cluster.know("of-jane", "jane", &[]);
-    told(events, &["FlinkDeployments are not shown"]).await;
+    described(events, &["FlinkDeployments are not shown"]).await;
     let (status, page) = served.page("/", &jane).await;
     assert!(status == 200 && !page.contains("job-01"), "{page}");
 }

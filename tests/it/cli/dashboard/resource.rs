@@ -61,7 +61,7 @@ async fn each_kind_has_a_page() {
 }
 
 #[tokio::test]
-async fn checkpoints_are_asked_of_the_job_manager_and_its_silence_is_told() {
+async fn checkpoints_are_asked_of_the_job_manager_and_its_silence_is_reported() {
     let flink = job_manager().await;
     let behind = Behind { flink: flink.address().to_owned(), ..Behind::default() };
     let shown = Shown::behind(fleet(), behind).await;
@@ -106,14 +106,14 @@ async fn a_page_follows_its_resource_to_its_end() {
     let events = follow().await.unwrap();
     let failed = json!({"lifecycleState": "FAILED", "error": "no room"});
     shown.cluster.set_status("flinkdeployments", "default", "bills", &failed);
-    told(events, &["FAILED", "no room"]).await;
+    described(events, &["FAILED", "no room"]).await;
     let events = follow().await.unwrap();
     let deployments: Api<FlinkDeployment> = Api::namespaced(shown.cluster.client(), "default");
     let mut events = events;
     let first = timeout(PATIENCE, events.chunk()).await.expect("it comes").unwrap().unwrap();
     assert!(String::from_utf8_lossy(&first).contains("no room"));
     deployments.delete("bills", &DeleteParams::default()).await.unwrap();
-    told(events, &["Showing its last known state"]).await;
+    described(events, &["Showing its last known state"]).await;
 }
 
 #[tokio::test]

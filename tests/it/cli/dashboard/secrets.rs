@@ -170,7 +170,7 @@ async fn nothing_that_comes_out_has_a_secret() {
         log.read_to_string(&mut text).await.unwrap();
         text
     });
-    let is_told = || {
+    let is_reported = || {
         let resource = cluster.object("flinkdeployments", "shop", "orders").unwrap();
         let events = cluster.objects("events");
         let of = |reason: &str| events.iter().filter(|event| event["reason"] == reason).count();
@@ -180,7 +180,7 @@ async fn nothing_that_comes_out_has_a_secret() {
             && heard.lock().unwrap().contains("lastReconciledSpec")
     };
     let all_told = async {
-        while !is_told() {
+        while !is_reported() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::fake_cluster::FakeCluster;
 
 /// Kind, namespace, name, Flink version, image, parallelism, states of the resource and of its job.
-type Told = (
+type Shown = (
     &'static str,
     &'static str,
     &'static str,
@@ -16,7 +16,7 @@ type Told = (
     &'static str,
 );
 
-const FLEET: [Told; 22] = [
+const FLEET: [Shown; 22] = [
     (
         "FlinkDeployment",
         "ads",

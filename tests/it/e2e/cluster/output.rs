@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
-use super::{Cluster, LOOK_EVERY, project, said};
+use super::{Cluster, POLL_EVERY, project, said};
 use crate::support::patience::PATIENCE;
 use crate::support::program::other;
 
@@ -71,7 +71,7 @@ impl Cluster {
         let start = Instant::now();
         while self.records_in(output) <= before {
             assert!(start.elapsed() < PATIENCE, "no new record in {PATIENCE:?} behind {before}");
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
     }
 

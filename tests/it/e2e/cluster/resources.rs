@@ -9,7 +9,7 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 
-use super::{Cluster, LOOK_EVERY};
+use super::{Cluster, POLL_EVERY};
 use crate::support::patience::PATIENCE;
 
 const DEPLOYMENT: &str = "FlinkDeployment";
@@ -28,11 +28,11 @@ impl Cluster {
 
     /// Returns the current `FlinkDeployment`; `null` when it is gone.
     pub(in crate::e2e) fn observed(&self) -> Value {
-        self.look_at(DEPLOYMENT, &self.name)
+        self.inspect(DEPLOYMENT, &self.name)
     }
 
     /// Returns the current resource; `null` when it is gone.
-    pub(in crate::e2e) fn look_at(&self, kind: &str, name: &str) -> Value {
+    pub(in crate::e2e) fn inspect(&self, kind: &str, name: &str) -> Value {
         let found = self.runtime.block_on(self.resources(kind).get_opt(name)).unwrap();
         found.map_or(Value::Null, |object| serde_json::to_value(object).unwrap())
     }
@@ -85,13 +85,13 @@ impl Cluster {
     ) -> Value {
         let start = Instant::now();
         loop {
-            let seen = self.look_at(kind, name);
+            let seen = self.inspect(kind, name);
             if fact(&seen) {
                 println!("-- {name} {what}: after {:.1} s", start.elapsed().as_secs_f64());
                 return seen;
             }
             assert!(start.elapsed() < PATIENCE, "{name} not {what} in {PATIENCE:?}: {seen:#}");
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
     }
 

@@ -10,7 +10,7 @@ use clients::flink::access::{Access, Connector, Options, Target};
 use clients::flink::jars::RunRequest;
 use serde_json::Value;
 
-use super::{Cluster, LOOK_EVERY, jar};
+use super::{Cluster, POLL_EVERY, jar};
 use crate::support::api_client;
 use crate::support::patience::{DEADLINES, PATIENCE};
 
@@ -37,7 +37,7 @@ impl Cluster {
                 return answer;
             }
             assert!(start.elapsed() < PATIENCE, "{name} does not answer {path} in {PATIENCE:?}");
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
     }
 

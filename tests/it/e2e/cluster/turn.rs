@@ -14,9 +14,9 @@ const TASKS_OF_A_CORE: f64 = 9.0;
 const STARTING: Duration = Duration::from_secs(10);
 /// A test that has waited this long starts anyway.
 const WAIT_MAX: Duration = Duration::from_mins(10);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Number of looks that an average is over: some seconds, so that it follows the load at once.
-const LOOKS: f64 = 30.0;
+const POLLS: f64 = 30.0;
 
 /// Average number of runnable tasks for each core. A thread keeps it up to date from the first use on; `None` if the
 /// system does not tell.
@@ -25,10 +25,10 @@ static LOAD: LazyLock<Option<Arc<Mutex<f64>>>> = LazyLock::new(|| {
     let kept = Arc::clone(&load);
     drop(thread::spawn(move || {
         loop {
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
             let now = tasks_of_a_core().unwrap_or_default();
             let mut load = kept.lock().unwrap();
-            *load += (now - *load) / LOOKS;
+            *load += (now - *load) / POLLS;
         }
     }));
     Some(load)
@@ -55,7 +55,7 @@ impl Turn {
             let load = || LOAD.as_ref().map(|load| *load.lock().unwrap());
             let others = || *RUNNING.lock().unwrap();
             while !may_start(others(), last.map(|last| last.elapsed()), load(), begun.elapsed()) {
-                thread::sleep(LOOK_EVERY);
+                thread::sleep(POLL_EVERY);
             }
             let (waited, others) = (begun.elapsed().as_secs(), others());
             if waited > 0 {

@@ -33,10 +33,10 @@ fn blue_green(mode: &str) -> Value {
 pub(in crate::faults) async fn until_serving(stage: &Stage, wanted: &str, job: &str, other: &str) {
     let serves = |found: &Value| {
         let status = &found["status"];
-        let is_told =
+        let is_reported =
             status["conditions"][0]["observedGeneration"] == found["metadata"]["generation"];
         let runs = if job == "SUSPENDED" { "False" } else { "True" };
-        is_told
+        is_reported
             && status["conditions"][0]["status"] == runs
             && status["blueGreenState"] == wanted
             && status["jobStatus"]["state"] == job

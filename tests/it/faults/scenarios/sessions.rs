@@ -55,7 +55,7 @@ pub(super) async fn session_cluster_upgrade_with_ha(stage: &Stage) {
 
 /// Replaces the cluster and waits until the job runs in the new one.
 async fn upgrade(stage: &Stage) {
-    let former = stage.look_at("Deployment", CLUSTER).await["metadata"]["uid"].clone();
+    let former = stage.inspect("Deployment", CLUSTER).await["metadata"]["uid"].clone();
     stage.edit(DEPLOYMENT, CLUSTER, json!({"taskManager": {"resource": {"memory": "2g"}}})).await;
     let replaced =
         |found: &Value| found["metadata"]["uid"].is_string() && found["metadata"]["uid"] != former;

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::flink::{self, Config};
-use super::{InMap, Kept, Process, World};
+use super::{InMap, Process, Retained, World};
 use crate::support::fake_flink::Job;
 use crate::support::patience::PATIENCE;
 
@@ -345,7 +345,7 @@ pub(super) async fn keep_of(world: &World, key: &str) {
         let name = format!("{}-{id}-config-map", name_of(key));
         let (in_map, wanted) = {
             let mut state = world.state();
-            let kept: &mut Kept = state.kept.entry((key.to_owned(), id.clone())).or_default();
+            let kept: &mut Retained = state.kept.entry((key.to_owned(), id.clone())).or_default();
             let wanted = match (is_terminal, leads) {
                 (false, _) => Some(map),
                 (true, true) => None,
@@ -371,7 +371,7 @@ pub(super) async fn keep_of(world: &World, key: &str) {
         };
         if is_done {
             let mut state = world.state();
-            let kept: &mut Kept = state.kept.entry((key.to_owned(), id)).or_default();
+            let kept: &mut Retained = state.kept.entry((key.to_owned(), id)).or_default();
             kept.in_map = wanted;
         }
     }

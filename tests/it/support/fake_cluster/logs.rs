@@ -15,7 +15,7 @@ use super::{FakeCluster, failure};
 /// Time of the first line of each log, in seconds since the epoch.
 const BEGIN: i64 = 1_767_225_600;
 /// Pause between two checks for new lines.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
 impl FakeCluster {
     /// Sets the log of a pod's containers.
@@ -65,7 +65,7 @@ impl FakeCluster {
                     if let Some(line) = lines.pop_front() {
                         return Some((Ok::<_, Infallible>(line), (server, pod, lines, read)));
                     }
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL).await;
                     // A removed log has ended.
                     let new = server.lines(&pod, read, is_timed)?;
                     read += new.len();

@@ -503,7 +503,7 @@ impl Store {
         }
     }
 
-    fn is_kept_by_dependents(&self, owner: &Value) -> bool {
+    fn is_held_by_dependents(&self, owner: &Value) -> bool {
         self.objects.values().any(|object| {
             let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
             owners.into_iter().flatten().any(|reference| {
@@ -518,7 +518,7 @@ impl Store {
             let metadata = &object["metadata"];
             let finalizers = metadata["finalizers"].as_array();
             finalizers.is_some_and(|all| all.contains(&json!(FOREGROUND)))
-                && !self.is_kept_by_dependents(&metadata["uid"])
+                && !self.is_held_by_dependents(&metadata["uid"])
         });
         let Some(key) = ended.map(|(key, _)| key.clone()) else { return };
         self.release(&key, FOREGROUND);

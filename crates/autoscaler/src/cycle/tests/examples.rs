@@ -149,7 +149,7 @@ fn example_3(max_factor: &str) -> Cycle {
 }
 
 #[test]
-fn section_16_example_3_a_source_that_does_not_tell_its_rate() {
+fn section_16_example_3_a_source_that_does_not_report_its_rate() {
     let cycle = example_3("1");
     let figures = &cycle.evaluation.as_ref().unwrap().vertices[&"source".into()];
     assert_eq!(figures.average(Metric::TargetDataRate), 500.0);

@@ -16,7 +16,7 @@ fn check_refusal(options: &[(&str, &str)], expected: Expect) {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn everything_that_is_wrong_is_reported_at_once() {
     check_refusal(
         &[
             ("evaluators.a.expression", "object.spec"),
@@ -40,7 +40,7 @@ fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
-fn a_name_that_nobody_defines_is_told_with_what_to_define() {
+fn a_name_that_nobody_defines_is_reported_with_what_to_define() {
     let rules = Rules::read(&config(&[
         ("evaluators.mine.expression", "null"),
         ("executors.away.url", "https://away.example.com"),
@@ -50,7 +50,7 @@ fn a_name_that_nobody_defines_is_told_with_what_to_define() {
     assert_eq!(check(&[]), Ok(()));
     assert_eq!(check(&[("metrics.custom-evaluators", "mine")]), Ok(()));
     assert_eq!(check(&[("scaling.custom-executors", "away")]), Ok(()));
-    let told = |key: &str, group: &str, name: &str| {
+    let described = |key: &str, group: &str, name: &str| {
         Err(format!(
             "`job.autoscaler.{key}` names `{name}`, which is not defined: set \
              `kubernetes.operator.plugins.{group}.{name}.expression` or `….url` in the \
@@ -62,20 +62,20 @@ fn a_name_that_nobody_defines_is_told_with_what_to_define() {
         ("scaling.parallelism-alignment.mode", "alignments"),
     ] {
         // An evaluator of that name is neither of them.
-        assert_eq!(check(&[(key, "mine")]), told(key, group, "mine"));
+        assert_eq!(check(&[(key, "mine")]), described(key, group, "mine"));
     }
     let mode = "scaling.parallelism-alignment.mode";
-    assert_eq!(check(&[(mode, "balanced")]), told(mode, "alignments", "balanced"));
+    assert_eq!(check(&[(mode, "balanced")]), described(mode, "alignments", "balanced"));
     let executors = "scaling.custom-executors";
-    assert_eq!(check(&[(executors, "away;gone")]), told(executors, "executors", "gone"));
+    assert_eq!(check(&[(executors, "away;gone")]), described(executors, "executors", "gone"));
 }
 
 #[test]
 fn what_is_asked_at_an_address_cannot_be_tried() {
     let rules = Rules::read(&config(&[("executors.away.url", "https://away.example.com")]));
     let refused = rules.unwrap().check_offline(&settings(&[("scaling.custom-executors", "away")]));
-    let told = "executor `away` has a URL, and only an expression can be tried";
-    assert_eq!(refused, Err(told.to_owned()));
+    let described = "executor `away` has a URL, and only an expression can be tried";
+    assert_eq!(refused, Err(described.to_owned()));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn parameters_come_under_both_names_and_the_current_one_wins() {
         (&format!("{prefix}.rate"), "2".to_owned()),
     ]);
     let evaluator = Settings::read(&config).unwrap().plugins.evaluator.unwrap();
-    let told: Vec<String> =
+    let described: Vec<String> =
         evaluator.parameters.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    assert_eq!(told, ["class=org.example.Mine", "rate=2"]);
+    assert_eq!(described, ["class=org.example.Mine", "rate=2"]);
 }

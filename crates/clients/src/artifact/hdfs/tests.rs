@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_name_node_that_wants_kerberos_is_told_from_one_that_is_away() {
+fn a_name_node_that_wants_kerberos_is_distinguished_from_one_that_is_away() {
     let none = config::FlinkConfig::default();
     let request = Request::from_config("shop", "hdfs://nn:8020/jobs/a.jar", &none, &none).unwrap();
     let fatal = |class: &str| HdfsError::FatalRPCError(class.to_owned(), "no".to_owned());

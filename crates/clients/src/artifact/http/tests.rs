@@ -76,7 +76,7 @@ async fn a_jar_is_fetched_and_goes_when_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_is_told_apart() {
+async fn what_a_server_refuses_is_distinguished() {
     let status = |code: u16| get(move || async move { Status::from_u16(code).unwrap() });
     let router = Router::new()
         .route("/401", status(401))

@@ -76,7 +76,7 @@ struct InCluster;
 impl Resolve for InCluster {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let host = name_to_look_up(name.as_str());
+            let host = name_to_resolve(name.as_str());
             let found: Vec<_> = lookup_host((&*host, 0)).await?.collect();
             Ok(Box::new(found.into_iter()) as Addrs)
         })
@@ -84,7 +84,7 @@ impl Resolve for InCluster {
 }
 
 /// Returns the name by which to look a host up. Certificates and `Host` keep the short one, as in the Java operator.
-fn name_to_look_up(host: &str) -> Cow<'_, str> {
+fn name_to_resolve(host: &str) -> Cow<'_, str> {
     let is_service = host
         .split_once('.')
         .is_some_and(|(service, namespace)| service.ends_with("-rest") && !namespace.contains('.'));
@@ -236,7 +236,7 @@ impl Direct {
         else {
             return false;
         };
-        let address = (&*name_to_look_up(&host), port);
+        let address = (&*name_to_resolve(&host), port);
         let connected = tokio::time::timeout(within, TcpStream::connect(address)).await;
         matches!(connected, Ok(Ok(_)))
     }
@@ -296,11 +296,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_service_of_a_job_manager_is_never_looked_up_outside_of_the_cluster() {
-        assert_eq!(name_to_look_up("orders-rest.dev"), "orders-rest.dev.svc");
+    fn the_service_of_a_job_manager_is_never_resolved_outside_of_the_cluster() {
+        assert_eq!(name_to_resolve("orders-rest.dev"), "orders-rest.dev.svc");
         for other in ["localhost", "10.0.0.1", "flink.example", "orders-rest.dev.svc", "a.b-rest.c"]
         {
-            assert_eq!(name_to_look_up(other), other);
+            assert_eq!(name_to_resolve(other), other);
         }
     }
 }

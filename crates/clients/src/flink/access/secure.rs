@@ -17,7 +17,7 @@ use super::direct::{innermost, install_tls_provider, pool};
 use crate::flink::error::Error;
 
 /// How often the folder is checked while connections are made.
-const LOOK: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_secs(30);
 /// Maximum size of a file in bytes: an authority's bundle has some hundred kilobytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
@@ -27,10 +27,10 @@ pub(super) struct Secure {
     authorities: Vec<Certificate>,
     folder: Option<PathBuf>,
     ignores_host_name: bool,
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<Cached>>,
 }
 
-struct Kept {
+struct Cached {
     looked: Instant,
     /// The most recently read files. A message about them is logged once.
     files: Option<Files>,
@@ -89,20 +89,20 @@ impl Secure {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let former = kept.take();
         let next = match former {
-            Some(former) if self.folder.is_none() || former.looked.elapsed() < LOOK => former,
-            former => self.look(former),
+            Some(former) if self.folder.is_none() || former.looked.elapsed() < POLL => former,
+            former => self.inspect(former),
         };
         let client = next.client.clone();
         *kept = Some(next);
         client
     }
 
-    fn look(&self, former: Option<Kept>) -> Kept {
+    fn inspect(&self, former: Option<Cached>) -> Cached {
         let looked = Instant::now();
         let files = self.folder.as_deref().map(Files::read).transpose();
         let former = match (former, &files) {
             (Some(former), Ok(files)) if former.files == *files => {
-                return Kept { looked, ..former };
+                return Cached { looked, ..former };
             }
             (former, _) => former,
         };
@@ -113,13 +113,13 @@ impl Secure {
                     problem,
                     "cannot use the changed TLS files: TLS to Flink keeps the previous ones"
                 );
-                Kept { looked, files: files.ok().flatten(), ..former }
+                Cached { looked, files: files.ok().flatten(), ..former }
             }
             (made, former) => {
                 if former.is_some() && made.is_ok() {
                     tracing::info!("TLS to Flink uses the new certificates");
                 }
-                Kept { looked, files: files.ok().flatten(), client: made }
+                Cached { looked, files: files.ok().flatten(), client: made }
             }
         }
     }
@@ -145,14 +145,15 @@ impl Files {
     fn read(folder: &Path) -> Result<Self, String> {
         let get = |name: &str| {
             let path = folder.join(name);
-            let told = |error: io::Error| format!("`{}` cannot be read: {error}", path.display());
+            let described =
+                |error: io::Error| format!("`{}` cannot be read: {error}", path.display());
             match std::fs::metadata(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-                Err(error) => Err(told(error)),
+                Err(error) => Err(described(error)),
                 Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
                     Err(format!("`{}` has more than {FILE_BYTES_MAX} bytes", path.display()))
                 }
-                Ok(_) => std::fs::read(&path).map_err(told),
+                Ok(_) => std::fs::read(&path).map_err(described),
             }
         };
         let files =

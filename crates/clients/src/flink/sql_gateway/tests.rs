@@ -29,7 +29,7 @@ fn a_page_of_a_query_has_changes_and_the_token_of_the_next() {
 }
 
 #[test]
-fn the_last_page_and_one_that_is_not_ready_are_told_apart() {
+fn the_last_page_and_one_that_is_not_ready_are_distinguished() {
     let uri = "/v2/sessions/a/operations/b/result/0?rowFormat=JSON";
     let waiting = fetched(json!({"resultType": "NOT_READY", "nextResultUri": uri}));
     assert_eq!(waiting, Fetched::NotReady);
@@ -46,7 +46,7 @@ fn check(text: &str, expected: Expect) {
 }
 
 #[test]
-fn the_innermost_cause_is_told_with_its_place() {
+fn the_innermost_cause_is_reported_with_its_place() {
     check(
         "Internal server error.\n<Exception on server side:\n\
          org.apache.flink.table.gateway.service.utils.SqlExecutionException: Failed to execute the operation 1.\n\
@@ -91,7 +91,7 @@ fn lists_are_on_one_line_and_names_that_say_something_stay() {
 }
 
 #[test]
-fn texts_without_a_trace_are_told_as_they_are() {
+fn texts_without_a_trace_are_reported_as_they_are() {
     check(
         "Session 'x' does not exist.",
         expect![[r#"

@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_in_one_short_line(body in proptest::collection::vec(any::<u8>(), 0..2000)) {
+    fn what_cannot_be_read_is_reported_in_one_short_line(body in proptest::collection::vec(any::<u8>(), 0..2000)) {
         if let Err(problem) = read::<JobsOverview>(&body) {
             prop_assert!(problem.lines().count() <= 1 && problem.chars().count() < 700, "{}", problem);
         }
@@ -76,7 +76,7 @@ proptest! {
 
 /// Whoever writes a body of nothing but numbers must not hold up other tasks, or take all memory.
 #[tokio::test]
-async fn a_long_body_is_read_beside_other_tasks_and_within_limits() {
+async fn a_long_body_is_read_alongside_other_tasks_and_within_limits() {
     let numbers = |count: usize| format!("[{}]", vec!["0"; count].join(",")).into_bytes();
     let mut short = std::pin::pin!(read_any::<Vec<u8>>(numbers(10)));
     assert!(futures::poll!(&mut short).is_ready());

@@ -6,13 +6,13 @@ use super::{Fragment, notes, section};
 use crate::options::{Filter, LINES_MAX, Line, Options};
 use crate::page::number;
 use crate::page::resource::Tab;
-use crate::resource::{Part, Standing};
+use crate::resource::{Freshness, Part};
 use crate::row::Key;
 
 /// Renders the parts of the page below the head. They are empty while nothing is known.
 pub fn parts(
     key: &Key,
-    standing: &Standing,
+    standing: &Freshness,
     filter: &Filter,
     options: Option<&Part<Options>>,
 ) -> Vec<Fragment> {
@@ -91,7 +91,7 @@ mod tests {
 
     fn shown(query: &str, options: Option<&Part<Options>>) -> String {
         let key = Key { namespace: "shop".into(), name: "orders".into(), kind: Kind::Deployment };
-        let parts = parts(&key, &Standing::Current, &Filter::parse(query), options);
+        let parts = parts(&key, &Freshness::Current, &Filter::parse(query), options);
         parts.into_iter().map(|(_, part)| part).collect()
     }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_and_the_list_is_bounded() {
+    fn what_cannot_be_read_is_reported_and_the_list_is_bounded() {
         let page = shown("", Some(&Err("forbidden".to_owned())));
         assert!(page.contains("Not available: forbidden"), "{page}");
         let lines = (0..1_200).map(|it| line(&format!("o{it}"), "1", "file")).collect();

@@ -4,14 +4,14 @@ use maud::{Markup, html};
 
 use super::{Fragment, Place, Tab, fact, graph, jobs, notes, section, text, time};
 use crate::job::{Job, Shown, VERTICES_MAX, Vertex};
-use crate::resource::{Part, Standing};
+use crate::resource::{Freshness, Part};
 use crate::row::Key;
 
 /// Renders the parts of the page below the head. They are empty while nothing is known.
 pub fn parts(
     place: Place<'_>,
     key: &Key,
-    standing: &Standing,
+    standing: &Freshness,
     shown: Option<&Part<Shown>>,
 ) -> Vec<Fragment> {
     let job = section("job", "Job", shown, |shown| match shown {
@@ -83,7 +83,7 @@ mod tests {
 
     fn shown(shown: Option<&Part<Shown>>) -> String {
         let key = key("orders", Kind::Deployment);
-        let parts = parts(place(), &key, &Standing::Current, shown);
+        let parts = parts(place(), &key, &Freshness::Current, shown);
         parts.into_iter().map(|(_, part)| part).collect()
     }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn why_there_is_no_job_is_told() {
+    fn why_there_is_no_job_is_said() {
         let page = shown(Some(&Err("the JobManager does not answer".to_owned())));
         assert!(page.contains("Not available: the JobManager does not answer"), "{page}");
         assert!(shown(None).ends_with("<section id=\"job\"></section>"));

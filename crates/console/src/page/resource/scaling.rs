@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Fragment, Place, Tab, exact, fact, jobs, notes, section, text, time};
-use crate::resource::{Part, Standing};
+use crate::resource::{Freshness, Part};
 use crate::row::Key;
 use crate::scaling::{
     Autoscaler, CHARTS_MAX, DECISIONS_MAX, Decision, Decisions, Now, Outcome, Rate, Shown,
@@ -16,7 +16,7 @@ mod chart;
 pub fn parts(
     place: Place<'_>,
     key: &Key,
-    standing: &Standing,
+    standing: &Freshness,
     shown: Option<&Part<Shown>>,
 ) -> Vec<Fragment> {
     let scaled = match shown {
@@ -160,7 +160,7 @@ mod tests {
 
     fn shown(kind: Kind, shown: Option<&Part<Shown>>) -> String {
         let key = Key { namespace: "shop".into(), name: "orders".into(), kind };
-        let parts = parts(place(), &key, &Standing::Current, shown);
+        let parts = parts(place(), &key, &Freshness::Current, shown);
         parts.into_iter().map(|(_, part)| part).collect()
     }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_are_told_with_their_rates_and_the_next_one_with_its_rule() {
+    fn decisions_are_reported_with_their_rates_and_the_next_one_with_its_rule() {
         let page = scaled(autoscaler());
         for told in [
             "<dt>Autoscaler</dt><dd>on</dd>",

@@ -59,8 +59,8 @@ fn moment(at: i64) -> Moment {
 }
 
 #[test]
-fn a_life_is_told_the_newest_first_and_says_where_it_is_cut() {
-    let page = shown(Some(&resource()), &Standing::Current);
+fn a_life_is_listed_the_newest_first_and_says_where_it_is_cut() {
+    let page = shown(Some(&resource()), &Freshness::Current);
     let list = page.split_once("<ol>").unwrap().1.split_once("</ol>").unwrap().0;
     let first = "<li class=\"quiet\"><time datetime=\"1970-01-01T00:00:02Z\" title=\"1970-01-01T00:00:02Z\">98s</time>\
                  <span class=\"at\">1970-01-01 00:00:02Z</span><i></i><p><b>Number2</b> <small>event</small> &lt;i&gt;</p></li>";
@@ -69,7 +69,7 @@ fn a_life_is_told_the_newest_first_and_says_where_it_is_cut() {
     let long = Moment { text: "a".repeat(10_000), ..moment(1_000) };
     let moments = (0..200).map(moment).chain([long]).collect();
     let life = Life::new(moments, vec!["events: forbidden".to_owned()]);
-    let page = shown(Some(&Resource { life, ..resource() }), &Standing::Current);
+    let page = shown(Some(&Resource { life, ..resource() }), &Freshness::Current);
     for told in ["Only the newest 200 are shown", "Not available: events: forbidden", "Number199<"]
     {
         assert!(page.contains(told), "{told}: {page}");
@@ -91,7 +91,7 @@ fn verdict(tone: Tone) -> Verdict {
 
 #[test]
 fn a_verdict_has_its_evidence_and_what_to_do_and_one_line_where_all_is_well() {
-    let page = shown(Some(&resource()), &Standing::Current);
+    let page = shown(Some(&resource()), &Freshness::Current);
     for told in [
         "No image.",
         "manifest &lt;unknown&gt;",
@@ -102,11 +102,11 @@ fn a_verdict_has_its_evidence_and_what_to_do_and_one_line_where_all_is_well() {
         assert!(page.contains(told), "{told}: {page}");
     }
     let well = Resource { verdict: Ok(verdict(Tone::Good)), ..resource() };
-    let page = shown(Some(&well), &Standing::Current);
+    let page = shown(Some(&well), &Freshness::Current);
     assert!(page.contains("No image.") && !page.contains("Push it."), "{page}");
 }
 
-fn shown(resource: Option<&Resource>, standing: &Standing) -> String {
+fn shown(resource: Option<&Resource>, standing: &Freshness) -> String {
     let key = key();
     let actions = [Action::Suspend, Action::Rollback];
     let view = View { key: &key, resource, standing, actions: &actions };
@@ -123,7 +123,7 @@ fn shown(resource: Option<&Resource>, standing: &Standing) -> String {
 
 #[test]
 fn a_page_has_all_that_is_known() {
-    let page = shown(Some(&resource()), &Standing::Current);
+    let page = shown(Some(&resource()), &Freshness::Current);
     for told in [
         "data-events=\"/in/shop/sessionjob/orders/events\"",
         "<a href=\"/?namespace=shop\">shop</a><span>FlinkSessionJob</span>",
@@ -146,7 +146,7 @@ fn a_page_has_all_that_is_known() {
 #[test]
 fn a_part_that_is_not_known_says_why() {
     let tree = Err("pods is forbidden".to_owned());
-    let page = shown(Some(&Resource { tree, ..resource() }), &Standing::Current);
+    let page = shown(Some(&Resource { tree, ..resource() }), &Freshness::Current);
     assert!(
         page.contains("Not available: pods is forbidden") && page.contains("stops and starts"),
         "{page}"
@@ -155,27 +155,27 @@ fn a_part_that_is_not_known_says_why() {
 
 #[test]
 fn checkpoints_are_a_table_where_there_are_any() {
-    let page = shown(Some(&resource()), &Standing::Current);
+    let page = shown(Some(&resource()), &Freshness::Current);
     for told in ["2 completed", "<svg", "<th scope=\"row\">8</th>", "FAILED", "expired"] {
         assert!(page.contains(told), "{told}: {page}");
     }
     let checkpoints = Some(Err("the JobManager does not answer".to_owned()));
-    let silent = shown(Some(&Resource { checkpoints, ..resource() }), &Standing::Current);
+    let silent = shown(Some(&Resource { checkpoints, ..resource() }), &Freshness::Current);
     assert!(silent.contains("Not available: the JobManager does not answer"), "{silent}");
-    let without = shown(Some(&Resource { checkpoints: None, ..resource() }), &Standing::Current);
+    let without = shown(Some(&Resource { checkpoints: None, ..resource() }), &Freshness::Current);
     assert!(without.contains("<section id=\"checkpoints\"></section>"), "{without}");
 }
 
 #[test]
-fn what_is_not_there_is_told() {
-    let absent = shown(None, &Standing::Absent);
+fn what_is_not_there_is_reported() {
+    let absent = shown(None, &Freshness::Absent);
     assert!(
         absent.contains("There is no FlinkSessionJob `orders` in namespace `shop`"),
         "{absent}"
     );
-    let gone = shown(Some(&resource()), &Standing::Gone { since: "10:00:00".to_owned() });
+    let gone = shown(Some(&resource()), &Freshness::Gone { since: "10:00:00".to_owned() });
     assert!(gone.contains("Deleted: it no longer existed at 10:00:00"), "{gone}");
-    let lost = Standing::Lost { since: "10:00:00".to_owned(), message: "refused".to_owned() };
+    let lost = Freshness::Lost { since: "10:00:00".to_owned(), message: "refused".to_owned() };
     let lost = shown(None, &lost);
     assert!(lost.contains("<p class=\"bad lost\">Showing data from 10:00:00"), "{lost}");
 }
@@ -186,14 +186,14 @@ fn a_moment_leads_to_what_can_be_done_with_it() {
     let restore = Some(Next { action: Action::Restore, value: "s3://a/b".to_owned() });
     let moments = vec![Moment { next, ..moment(1) }, Moment { next: restore, ..moment(2) }];
     let life = Life::new(moments, vec![]);
-    let page = shown(Some(&Resource { life, ..resource() }), &Standing::Current);
+    let page = shown(Some(&Resource { life, ..resource() }), &Freshness::Current);
     let link = "<a class=\"next\" href=\"/in/shop/sessionjob/orders/do/rollback?revision=3\">Roll back to this</a>";
     assert!(page.contains(link), "{page}");
     assert!(!page.contains("Restore from this"), "only what the person may do: {page}");
 }
 
 #[test]
-fn routine_is_folded_and_downtimes_are_told() {
+fn routine_is_folded_and_downtimes_are_reported() {
     let event = |at, title: &str, text: &str, is_routine| Moment {
         title: title.to_owned(),
         text: text.to_owned(),
@@ -213,7 +213,7 @@ fn routine_is_folded_and_downtimes_are_told() {
     ];
     let page = shown(
         Some(&Resource { life: Life::new(moments, vec![]), ..resource() }),
-        &Standing::Current,
+        &Freshness::Current,
     );
     let told = "to RUNNING, down for 42 s</p></li><li class=\"routine\" id=\"routine-110\"><details><summary>2 events of its pods</summary><ol><li";
     assert!(page.contains(told), "{page}");

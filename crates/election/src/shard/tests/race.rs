@@ -77,7 +77,7 @@ impl Server {
         let stored = self.leases.entry(name.to_owned()).or_default();
         let version = stored.lease.as_ref().map(|lease| lease.version);
         let holder = match (asked, version) {
-            (Asked::Turn(Action::Look), _) => return Outcome::Seen(stored.clone()),
+            (Asked::Turn(Action::Read), _) => return Outcome::Seen(stored.clone()),
             (Asked::Turn(Action::Create), None) => Some(who.to_owned()),
             (Asked::Turn(Action::Replace { version: seen }), Some(version)) if *seen == version => {
                 Some(who.to_owned())
@@ -240,7 +240,7 @@ impl Process {
                 return false;
             }
             Action::Wait { .. } => return false,
-            Action::Look => Action::Look,
+            Action::Read => Action::Read,
             Action::Create | Action::Replace { .. } if !seat.may_take && !is_held => return false,
             action @ (Action::Create | Action::Replace { .. }) => action,
         };

@@ -83,7 +83,7 @@ fn what_is_wrong_with_a_pod_is_refused_and_want_of_room_is_not() {
 }
 
 #[test]
-fn a_pod_that_is_refused_tells_of_the_spec_unless_it_is_one_of_the_trial() {
+fn a_pod_that_is_refused_says_something_of_the_spec_unless_it_is_one_of_the_trial() {
     let judge = |reason: &str| {
         let refusal = Some(problem(reason, "why"));
         let known = PreflightPods { pods: vec![], refusal };

@@ -129,7 +129,7 @@ impl DeploymentPass<'_> {
         if !is_known {
             let component = Component::JobManagerDeployment;
             let message = format!("{because}: {ENDS_JOBS}");
-            self.tell(Event::normal("AwaitingJobs", component, message));
+            self.emit(Event::normal("AwaitingJobs", component, message));
         }
         Some(self.wait_for(Awaited::SessionJobs, because, SOON))
     }

@@ -137,7 +137,7 @@ fn a_schedule_of_the_job_or_its_cluster_fires() {
 }
 
 #[test]
-fn a_schedule_that_cannot_be_read_is_told() {
+fn a_schedule_that_cannot_be_read_is_reported() {
     let mut case = Case::running("savepoint");
     case.edit(|_| {});
     case.set("kubernetes.operator.periodic.savepoint.interval", "now and then");
@@ -332,7 +332,7 @@ fn the_deprecated_history_is_disposed_of_by_count_and_age() {
 }
 
 #[test]
-fn a_savepoint_of_the_history_that_others_refer_to_stays_and_is_looked_at_again_later() {
+fn a_savepoint_of_the_history_that_others_refer_to_stays_and_is_checked_again_later() {
     let job = "FlinkSessionJob `trial` in namespace `test` (spec.job.initialSavepointPath)";
     for (holders, said) in [
         (Ok(vec![job.to_owned()]), job),
@@ -543,7 +543,7 @@ fn section_14_where_flink_cannot_scale_the_job_is_upgraded() {
 
 /// Found by the exploration: an invalid spec replaced the report, which was then repeated in each pass.
 #[test]
-fn a_job_that_is_lost_is_told_once_beside_an_invalid_spec() {
+fn a_job_that_is_lost_is_reported_once_alongside_an_invalid_spec() {
     let mut case = Case::running("savepoint");
     case.jobs = Some(vec![]);
     case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(-1));

@@ -21,7 +21,7 @@ fn s10_deletion_cancels_the_job_and_waits_for_its_end() {
 }
 
 #[test]
-fn s11_a_deleted_cluster_takes_its_jobs_along_only_when_told_so() {
+fn s11_a_deleted_cluster_takes_its_jobs_along_only_when_asked_to() {
     for (blocks, expected) in [("false", "remove-finalizer"), ("true", "cancel-job")] {
         let mut case = Case::running("savepoint");
         case.set_in_cluster("kubernetes.operator.session.deletion.block-on-session-jobs", blocks);
@@ -79,7 +79,7 @@ fn a_job_that_was_never_deployed_is_deleted_at_once() {
 }
 
 #[test]
-fn a_submission_that_may_still_arrive_is_looked_for_before_deletion() {
+fn a_submission_that_may_still_arrive_is_awaited_before_deletion() {
     let mut case = case("savepoint");
     case.fail_to_submit("the answer was lost");
     case.list(JobStatusState::Created);
@@ -163,7 +163,7 @@ fn q08_a_session_job_that_went_on_is_saved_again_before_its_deletion() {
 }
 
 #[test]
-fn a_savepoint_before_deletion_is_kept_on_record() {
+fn a_savepoint_before_deletion_is_stored_on_record() {
     let mut case = Case::running("savepoint");
     case.set("kubernetes.operator.job.savepoint-on-deletion", "true");
     case.delete();
@@ -256,13 +256,13 @@ fn a_cluster_that_goes_and_does_not_answer_takes_its_jobs_along() {
         age(&mut case, 301);
         let plan = case.pass();
         assert_eq!(names(&plan).contains(&"remove-finalizer"), goes, "{}", plan.because);
-        let is_told = case.status.error.as_deref().is_some_and(|e| e.contains("CleanupFailed"));
-        assert_eq!(is_told, !goes, "{:?}", case.status.error);
+        let is_reported = case.status.error.as_deref().is_some_and(|e| e.contains("CleanupFailed"));
+        assert_eq!(is_reported, !goes, "{:?}", case.status.error);
     }
 }
 
 #[test]
-fn a_cluster_that_stays_away_is_told_and_waited_for() {
+fn a_cluster_that_stays_away_is_reported_and_waited_for() {
     let mut case = Case::running("savepoint");
     case.set_in_cluster("high-availability.type", "kubernetes");
     case.delete();
@@ -302,7 +302,7 @@ fn a_cluster_is_asked_for_a_while_also_long_after_the_deletion() {
 }
 
 #[test]
-fn a_job_that_does_not_end_is_told() {
+fn a_job_that_does_not_end_is_reported() {
     let mut case = Case::running("savepoint");
     case.delete();
     case.pass();
@@ -336,24 +336,24 @@ fn lost_with(record: Option<&str>) -> Case {
 }
 
 #[test]
-fn s12_a_job_is_kept_by_the_high_availability_that_its_cluster_was_started_with() {
+fn s12_a_job_is_retained_by_the_high_availability_that_its_cluster_was_started_with() {
     const WITH: &str = r#"{"high-availability.type":"kubernetes"}"#;
-    let told = |mut case: Case| {
+    let described = |mut case: Case| {
         let plan = case.plan();
         assert_eq!(names(&plan), ["write-status"], "{}", plan.because);
         plan.because
     };
     assert_eq!(names(&lost_with(Some("{}")).plan()).last(), Some(&"remove-finalizer"));
     // By the operator's current defaults it has none.
-    assert!(told(lost_with(Some(WITH))).contains("its high availability brings back"));
+    assert!(described(lost_with(Some(WITH))).contains("its high availability brings back"));
     assert!(
-        told(lost_with(None))
+        described(lost_with(None))
             .contains("could not determine whether the cluster has high availability")
     );
     // The job's own options say nothing about its cluster.
     let mut case = lost_with(Some(WITH));
     case.set("high-availability.type", "NONE");
-    told(case);
+    described(case);
     let mut case = lost_with(Some("{}"));
     case.set("high-availability.type", "kubernetes");
     let text = serde_json::json!({"spec": case.resource.spec}).to_string();
@@ -362,11 +362,11 @@ fn s12_a_job_is_kept_by_the_high_availability_that_its_cluster_was_started_with(
     // Nor does a record that cannot be parsed.
     let mut case = lost_with(Some(WITH));
     case.status.reconciliation_status.last_reconciled_spec = Some("{".to_owned());
-    told(case);
+    described(case);
     let mut case = lost_with(Some(WITH));
     let status = case.cluster.as_mut().unwrap().status.as_mut().unwrap();
     status.reconciliation_status.last_reconciled_spec = Some("{".to_owned());
-    told(case);
+    described(case);
     // For a silent one, the configuration of its pods is used.
     let mut case = lost_with(Some(WITH));
     case.cluster_is(JobManagerDeploymentStatus::DeployedNotReady);

@@ -115,7 +115,7 @@ fn a_job_is_not_started_from_a_record_that_went_back() {
 
 /// Before its user changes anything: the next process would not know what this one knows.
 #[test]
-fn a_record_that_went_back_is_told_at_once() {
+fn a_record_that_went_back_is_reported_at_once() {
     ended("savepoint").assert_refused_for_good();
     let mut absent = Case::running("last-state").set_back();
     absent.jobs = Some(vec![]);
@@ -123,7 +123,7 @@ fn a_record_that_went_back_is_told_at_once() {
 }
 
 #[test]
-fn what_is_wrong_beside_it_does_not_hide_it() {
+fn what_is_wrong_alongside_it_does_not_hide_it() {
     let mut case = between();
     case.pass();
     let cluster = case.cluster.take();
@@ -169,7 +169,7 @@ fn an_answer_to_another_question_does_not_count() {
 }
 
 #[test]
-fn nothing_is_started_beside_the_job_that_ran_last() {
+fn nothing_is_started_alongside_the_job_that_ran_last() {
     for mode in ["savepoint", "last-state", "stateless"] {
         let mut case = ended(mode);
         case.lists_newer(JobStatusState::Running);

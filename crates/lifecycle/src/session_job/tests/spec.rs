@@ -23,7 +23,7 @@ fn s15_a_resource_cannot_allow_itself_a_scheme() {
 }
 
 #[test]
-fn an_unsupported_version_of_the_cluster_is_told_once() {
+fn an_unsupported_version_of_the_cluster_is_reported_once() {
     let mut case = case("stateless");
     case.cluster.as_mut().unwrap().spec.flink_version = None;
     let plan = case.pass();
@@ -134,7 +134,7 @@ fn a_refused_edit_that_says_stateless_drops_no_state() {
 
 /// Nothing shows any more that it was stateless, and it has no state to keep.
 #[test]
-fn a_stateless_job_without_a_checkpoint_is_started_again_beside_a_refused_edit() {
+fn a_stateless_job_without_a_checkpoint_is_started_again_alongside_a_refused_edit() {
     let mut case = Case::running("stateless");
     case.set("kubernetes.operator.job.restart.failed", "true");
     case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(-1));
@@ -144,7 +144,7 @@ fn a_stateless_job_without_a_checkpoint_is_started_again_beside_a_refused_edit()
 
 /// A job lost while an edit is not validated yet is submitted again once it is.
 #[test]
-fn a_stateless_job_that_was_lost_beside_a_refused_edit_is_submitted_again_after_it() {
+fn a_stateless_job_that_was_lost_alongside_a_refused_edit_is_submitted_again_after_it() {
     for fixed in [Some(2), Some(3)] {
         let mut case = Case::running("stateless");
         case.edit(|spec| spec.job.as_mut().unwrap().parallelism = Some(-1));
@@ -213,7 +213,7 @@ fn a_validator_outside_is_asked_about_changes_and_never_about_what_runs() {
 
 /// The shell finds the cluster by the stored spec, so the world is that of the previous one.
 #[test]
-fn an_edited_cluster_name_is_told_and_the_job_stays_where_it_is() {
+fn an_edited_cluster_name_is_reported_and_the_job_stays_where_it_is() {
     for mode in ["stateless", "last-state"] {
         let mut case = Case::running(mode);
         case.edit(|spec| spec.deployment_name = Some("another".to_owned()));

@@ -22,7 +22,7 @@ fn s01_nothing_is_submitted_while_the_cluster_is_not_ready() {
 }
 
 #[test]
-fn s01_a_missing_cluster_is_told_and_waited_for() {
+fn s01_a_missing_cluster_is_reported_and_waited_for() {
     let mut case = case("savepoint");
     let cluster = case.cluster.take();
     let before = case.status.clone();
@@ -94,7 +94,7 @@ fn the_job_id_is_stored_before_anything_is_uploaded() {
 }
 
 #[test]
-fn s03_a_submission_that_fails_is_told_and_made_again_with_the_same_id() {
+fn s03_a_submission_that_fails_is_reported_and_made_again_with_the_same_id() {
     let mut case = case("stateless");
     case.fail_to_submit("no such jar");
     let plan = case.pass();
@@ -111,7 +111,7 @@ fn s03_a_submission_that_fails_is_told_and_made_again_with_the_same_id() {
 }
 
 #[test]
-fn the_status_with_which_flink_refuses_a_job_is_told() {
+fn the_status_with_which_flink_refuses_a_job_is_reported() {
     let mut case = case("stateless");
     case.fail_to_submit("refused");
     let error = case.plan().status.error.unwrap();
@@ -154,7 +154,7 @@ fn nothing_is_submitted_again_before_it_is_known_whether_the_job_runs() {
 }
 
 #[test]
-fn s04_two_jobs_of_a_cluster_are_kept_apart() {
+fn s04_two_jobs_of_a_cluster_stay_separate() {
     let mut case = Case::running("savepoint");
     let mine = case.jobs.clone().unwrap().remove(0);
     let other = Job { id: "other".to_owned(), state: JobStatusState::Failed, ..mine.clone() };
@@ -178,7 +178,7 @@ fn s05_a_stateless_job_that_the_cluster_lost_is_submitted_again() {
 
 /// Its JobManager, or any with high availability, would list it if it had not ended.
 #[test]
-fn s05_a_stateless_job_that_ended_while_nobody_looked_is_not_run_again_by_itself() {
+fn s05_a_stateless_job_that_ended_unobserved_is_not_run_again_by_itself() {
     for high_availability in ["NONE", "kubernetes"] {
         let mut case = Case::running("stateless");
         case.set_in_cluster("high-availability.type", high_availability);

@@ -319,7 +319,7 @@ fn a_job_manager_that_went_while_it_was_asked_may_have_run_the_job() {
 
 /// It may have run while no one looked, and would go back to what it was submitted from.
 #[test]
-fn a_refused_edit_that_says_stateless_takes_no_doubt_away() {
+fn a_refused_edit_that_says_stateless_settles_nothing_unknown() {
     let mut case = upgrade();
     end(&mut case);
     case.edit(|spec| {

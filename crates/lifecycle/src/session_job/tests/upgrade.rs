@@ -193,8 +193,9 @@ fn s08_a_savepoint_that_fails_is_tried_again_after_growing_pauses() {
         if names(&plan).contains(&"stop-with-savepoint") {
             stops.push(now.duration_since(begin).as_secs());
         }
-        let is_told = case.status.error.as_ref().is_some_and(|error| error.contains("disk full"));
-        assert_eq!(is_told, told > 0, "the error comes with the first failure, and stays");
+        let is_reported =
+            case.status.error.as_ref().is_some_and(|error| error.contains("disk full"));
+        assert_eq!(is_reported, told > 0, "the error comes with the first failure, and stays");
         assert!(stops.last().is_none_or(|last| now.duration_since(begin).as_secs() < last + 400));
     }
     assert_eq!(told, 7, "once for each failure");
@@ -402,7 +403,7 @@ fn a_job_that_was_scaled_under_another_job_manager_does_not_go_back_to_what_it_s
 }
 
 #[test]
-fn an_end_whose_last_state_cannot_be_read_is_told() {
+fn an_end_whose_last_state_cannot_be_read_is_reported() {
     let mut case = Case::running("last-state");
     case.list(JobStatusState::Finished);
     case.checkpoints = None;
@@ -504,12 +505,12 @@ fn a_redeploy_to_a_checkpoint_that_its_own_cancel_deletes_is_refused() {
         });
         let plan = case.pass();
         assert_eq!(names(&plan).contains(&"cancel-job"), is_cancelled, "{}", plan.because);
-        let is_told = case
+        let is_reported = case
             .status
             .error
             .as_ref()
             .is_some_and(|it| it.contains("the checkpoint would be deleted"));
-        assert_ne!(is_told, is_cancelled);
+        assert_ne!(is_reported, is_cancelled);
     }
 }
 

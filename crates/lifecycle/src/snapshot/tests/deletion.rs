@@ -11,12 +11,12 @@ fn scenario_10_what_a_deletion_disposes_of() {
     }
     let mut running = savepoint(json!({})).in_progress();
     running.delete();
-    assert!(running.is_kept() && running.look_again.is_some());
+    assert!(running.is_retained() && running.look_again.is_some());
 
     let mut no_job = savepoint(json!({})).completed();
     no_job.no_job();
     no_job.delete();
-    assert!(no_job.is_kept() && no_job.look_again.is_some());
+    assert!(no_job.is_retained() && no_job.look_again.is_some());
     assert_eq!(no_job.reasons(), ["CleanupFailed"]);
     assert!(no_job.status().error.unwrap().contains("was not found"));
 
@@ -27,7 +27,7 @@ fn scenario_10_what_a_deletion_disposes_of() {
     refused.resource.metadata.deletion_timestamp = Some(Time(refused.now));
     let plan = not_disposed(&refused.world(), "Flink said no");
     refused.apply(plan);
-    assert!(refused.is_kept() && refused.look_again.is_some());
+    assert!(refused.is_retained() && refused.look_again.is_some());
     assert_eq!(refused.reasons(), ["CleanupFailed"]);
 
     for spec in [json!({"savepoint": {"disposeOnDelete": false}}), json!({"jobReference": null})] {
@@ -51,7 +51,7 @@ fn a_savepoint_that_anything_refers_to_is_never_disposed_of() {
     let mut unknown = savepoint(json!({})).completed();
     unknown.facts.references = Fact::Unknown("forbidden".to_owned());
     unknown.delete();
-    assert!(unknown.is_kept());
+    assert!(unknown.is_retained());
     assert!(!unknown.steps.contains(&"dispose"));
 }
 
@@ -76,14 +76,14 @@ fn the_newest_state_of_a_job_is_disposed_of_only_after_a_newer_one() {
     let mut case = savepoint(json!({})).completed();
     case.facts.newest_state = Fact::Known(Some("s3a://lake/sp/1/".to_owned()));
     case.delete();
-    assert!(case.is_kept() && case.look_again.is_some());
+    assert!(case.is_retained() && case.look_again.is_some());
     assert_eq!(case.reasons(), ["CleanupFailed"]);
     let told = message_of(&case.status().error.unwrap());
     assert!(told.contains("is the newest state of its job"), "{told}");
     let mut unknown = savepoint(json!({})).completed();
     unknown.facts.newest_state = Fact::Unknown("no answer".to_owned());
     unknown.delete();
-    assert!(unknown.is_kept() && !unknown.steps.contains(&"dispose"));
+    assert!(unknown.is_retained() && !unknown.steps.contains(&"dispose"));
     // A checkpoint is completed.
     case.facts.newest_state = Fact::Known(Some("s3://lake/chk/7".to_owned()));
     case.later(30).pass();
@@ -96,11 +96,11 @@ fn without_a_newer_state_the_savepoint_outlives_its_resource() {
     case.facts.newest_state = Fact::Known(Some("s3://lake/sp/1".to_owned()));
     case.delete();
     for _ in 0..11 {
-        assert!(case.is_kept());
+        assert!(case.is_retained());
         case.later(60).pass();
         assert!(!case.steps.contains(&"dispose"));
     }
-    assert!(!case.is_kept());
+    assert!(!case.is_retained());
     let kept = case.events.last().unwrap();
     assert!(kept.reason == "SavepointKept" && kept.message.contains("newest state of its job"));
 }
@@ -115,11 +115,11 @@ fn a_deletion_ends_whatever_happens() {
             case.delete();
             for _ in 0..30 {
                 case.later(60);
-                if case.is_kept() {
+                if case.is_retained() {
                     case.pass();
                 }
             }
-            assert!(!case.is_kept(), "{target:?}");
+            assert!(!case.is_retained(), "{target:?}");
             assert!(!case.steps.contains(&"dispose"));
         }
     }
@@ -137,7 +137,7 @@ fn a_snapshot_deleted_while_it_is_taken_is_disposed_of_at_its_end() {
 }
 
 #[test]
-fn flink_39356_a_snapshot_that_was_never_looked_at_can_be_deleted() {
+fn flink_39356_a_snapshot_that_was_never_checked_can_be_deleted() {
     let mut case = savepoint(json!({}));
     case.resource.metadata.finalizers = Some(vec![STATE_SNAPSHOT_FINALIZER.to_owned()]);
     case.delete();
@@ -149,11 +149,11 @@ fn a_snapshot_whose_job_cannot_be_read_any_more_does_not_hold_its_deletion() {
     let mut case = savepoint(json!({})).in_progress();
     case.facts.target = Fact::Unknown("its spec cannot be read".to_owned());
     case.delete();
-    assert!(case.is_kept());
+    assert!(case.is_retained());
     let plan = decide(&case.world()).unwrap();
     assert!(plan.blocker.unwrap().deadline.is_some());
     case.later(601).pass();
-    assert!(!case.is_kept());
+    assert!(!case.is_retained());
     assert_eq!(case.reasons(), ["SavepointKept"]);
 }
 
@@ -175,16 +175,16 @@ fn a_snapshot_that_is_being_taken_does_not_hold_its_deletion_whatever_its_job_do
         change(&mut case, 0);
         case.delete();
         for minute in 1..minutes {
-            assert!(case.is_kept(), "{index}: {minute}");
+            assert!(case.is_retained(), "{index}: {minute}");
             change(&mut case, minute);
             case.later(60).pass();
         }
         // The cause of its end is reported before it is deleted.
         change(&mut case, minutes);
-        if case.is_kept() {
+        if case.is_retained() {
             case.later(1).pass();
         }
-        assert!(!case.is_kept(), "{index}");
+        assert!(!case.is_retained(), "{index}");
         assert_eq!(case.events.len(), 1, "{index}");
     }
 }

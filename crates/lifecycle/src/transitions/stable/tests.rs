@@ -24,7 +24,7 @@ fn without_rules_a_running_job_is_stable() {
 }
 
 #[test]
-fn each_rule_is_told_by_name() {
+fn each_rule_is_reported_by_name() {
     check(rules(), 20, Some(0), 5, expect!["it must run for 60s first: 40s"]);
     check(rules(), 60, Some(0), 1, expect!["only 1 of 2 checkpoints have completed: 10s"]);
     check(rules(), 60, Some(1), 2, expect!["it restarted 1 times, more than 0: 10s"]);

@@ -132,7 +132,7 @@ fn an_ended_job_is_restored_from_what_it_left() {
 }
 
 #[test]
-fn last_state_without_ha_metadata_cancels_where_checkpoints_are_kept() {
+fn last_state_without_ha_metadata_cancels_where_checkpoints_are_retained() {
     let facts = StopFacts { ha_metadata: no_metadata(), ..facts() };
     check(&facts, expect!["Ok(Cancel)"]);
     check(&StopFacts { retains_checkpoints: false, ..facts.clone() }, expect!["Ok(Savepoint)"]);

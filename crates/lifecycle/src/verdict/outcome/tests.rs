@@ -79,7 +79,7 @@ fn a_verdict_that_is_awaited_is_no_problem() {
 
 /// Otherwise the status would change twice with each attempt.
 #[test]
-fn what_is_told_stays_while_a_validator_is_asked_again() {
+fn what_is_reported_stays_while_a_validator_is_asked_again() {
     let away = vec![opinion(FailurePolicy::Fail, Err("it answered 503"))];
     let given = validators(V3, away.clone()).judge(V3, NOW, &Fact::NotAsked, "ask").unwrap();
     let mut again = validators(V3, vec![]);

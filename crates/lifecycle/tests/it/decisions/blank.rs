@@ -27,7 +27,7 @@ fn a_job_that_ended_without_resources_does_not_start_empty() {
         }
         let scene = scene.edit_job(|job| job.parallelism = Some(4));
         let plan = scene.plan();
-        assert!(step_names(&plan).is_empty(), "{lived} {was_seen}: {}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{lived} {was_seen}: {}", described(&plan));
         assert!(error(&plan).contains("Manual restore required"), "{}", error(&plan));
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
         assert_eq!(path, Some(LAST_STATE_PATH));
@@ -37,7 +37,7 @@ fn a_job_that_ended_without_resources_does_not_start_empty() {
 #[test]
 fn a_job_that_never_got_resources_starts_as_it_was_to_start() {
     let plan = failed(300).edit_job(|job| job.parallelism = Some(4)).plan();
-    assert!(!step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(!step_names(&plan).is_empty(), "{}", described(&plan));
     assert_eq!(plan.status.job_status.upgrade_savepoint_path, None);
 }
 
@@ -47,6 +47,6 @@ fn a_job_that_waits_for_resources_is_not_cancelled_for_a_change() {
         Scene::running("last-state").without_metadata().in_state(JobStatusState::Created);
     scene.facts.checkpoints = Fact::Known(Checkpoints { is_blank: true, ..Checkpoints::default() });
     let plan = scene.edit_job(|job| job.parallelism = Some(4)).plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     assert!(plan.because.contains("is not running"), "{}", plan.because);
 }

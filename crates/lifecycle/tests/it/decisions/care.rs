@@ -88,7 +88,7 @@ fn s13_1_a_failed_job_whose_state_is_unknown_is_not_restarted() {
         .without_metadata()
         .operator_option("job.restart.failed", "true");
     let plan = scene.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
 }
 
@@ -110,11 +110,11 @@ fn an_error_has_the_form_that_the_operator_asks_for() {
     assert_eq!(document["throwableList"], json!([]));
     let again = scene.after(&plan).plan();
     assert_eq!(again.status.error, plan.status.error);
-    assert!(step_names(&again).is_empty(), "{}", told(&again));
+    assert!(step_names(&again).is_empty(), "{}", described(&again));
 }
 
 #[test]
-fn a_job_that_does_not_run_in_time_is_told_with_the_cause() {
+fn a_job_that_does_not_run_in_time_is_reported_with_the_cause() {
     let mut scene = Scene::running("savepoint").starting();
     scene.status.reconciliation_status.last_stable_spec = None;
     scene.status.job_status.update_time = Some(ago(301).as_millisecond().to_string());
@@ -164,7 +164,7 @@ fn transient_pod_problems_are_no_failures() {
 }
 
 #[test]
-fn lasting_pod_problems_are_told_as_conditions() {
+fn lasting_pod_problems_are_reported_as_conditions() {
     for reason in ["ImagePullBackOff", "CrashLoopBackOff", "FailedMount", "OOMKilled"] {
         let scene = Scene::running("savepoint").starting().pod_problem(reason, true);
         let plan = scene.plan();
@@ -178,7 +178,7 @@ fn lasting_pod_problems_are_told_as_conditions() {
 }
 
 #[test]
-fn task_managers_that_cannot_run_are_told_while_the_job_waits_for_them() {
+fn task_managers_that_cannot_run_are_reported_while_the_job_waits_for_them() {
     let mut scene = Scene::running("savepoint").in_state(JobStatusState::Created);
     scene.status.job_status.update_time = Some(ago(60).as_millisecond().to_string());
     let problem = Some(PodProblem {
@@ -222,7 +222,7 @@ fn one_job_manager_that_ever_ran_means_that_the_job_may_have_run() {
     let standby = Pod { name: "orders-y".to_owned(), has_started: false, ..pod() };
     scene.facts.pods = Fact::Known(vec![standby, pod()]);
     let scene = scene.edit_job(|job| job.parallelism = Some(4));
-    assert!(step_names(&scene.plan()).is_empty(), "{}", told(&scene.plan()));
+    assert!(step_names(&scene.plan()).is_empty(), "{}", described(&scene.plan()));
 }
 
 #[test]
@@ -248,8 +248,8 @@ fn stable_has_to_be_proven_where_rules_say_so() {
 }
 
 #[test]
-fn an_ingress_that_is_not_to_be_made_is_told_once_per_change_of_the_spec() {
-    let is_told = |plan: &Plan| {
+fn an_ingress_that_is_not_to_be_made_is_reported_once_per_change_of_the_spec() {
+    let is_reported = |plan: &Plan| {
         let is_it = |step: &&Step| match step {
             Step::Event(event) => event.is_warning && event.reason == "IngressManagement",
             _ => false,
@@ -261,16 +261,16 @@ fn an_ingress_that_is_not_to_be_made_is_told_once_per_change_of_the_spec() {
         limited("manage", manage, Scene::running("savepoint"))
             .edit(|spec| spec.ingress = serde_json::from_value(ingress).unwrap())
     };
-    assert!(!is_told(&asks("true").plan()));
+    assert!(!is_reported(&asks("true").plan()));
     let scene = asks("false");
-    assert!(is_told(&scene.plan()), "{}", told(&scene.plan()));
+    assert!(is_reported(&scene.plan()), "{}", described(&scene.plan()));
     let scene = scene.clone().after(&scene.plan());
-    assert!(!is_told(&scene.plan()), "once");
+    assert!(!is_reported(&scene.plan()), "once");
     let invalid = scene.clone().edit_job(|job| job.parallelism = Some(0));
-    assert!(!is_told(&invalid.plan()), "what is not accepted asks for nothing");
+    assert!(!is_reported(&invalid.plan()), "what is not accepted asks for nothing");
     let scene = scene.edit_job(|job| job.parallelism = Some(4));
-    assert!(is_told(&scene.plan()), "{}", told(&scene.plan()));
-    assert!(!is_told(&scene.edit(|spec| spec.ingress = None).plan()));
+    assert!(is_reported(&scene.plan()), "{}", described(&scene.plan()));
+    assert!(!is_reported(&scene.edit(|spec| spec.ingress = None).plan()));
 }
 
 /// Sets an option of Ingresses in the operator's own configuration.
@@ -322,7 +322,7 @@ fn an_ingress_that_the_installation_does_not_allow_is_refused_unless_it_was_ther
     let option = "nginx.ingress.kubernetes.io/configuration-snippet";
     let before = asks(limited("allowed-annotations", option, Scene::running("savepoint")));
     let plan = before.plan();
-    assert!(about_ingresses(&plan).1, "{}", told(&plan));
+    assert!(about_ingresses(&plan).1, "{}", described(&plan));
     let edited = limited("allowed-annotations", "", before.after(&plan))
         .edit_job(|job| job.parallelism = Some(4));
     let (text, _) = about_ingresses(&edited.plan());

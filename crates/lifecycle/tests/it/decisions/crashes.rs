@@ -36,9 +36,9 @@ fn the_savepoint_of_an_upgrade_is_one_resource_however_often_it_is_recorded() {
 fn the_savepoint_of_a_deletion_is_recorded_when_the_job_has_ended_meanwhile() {
     let scene = Scene::running("savepoint").operator_option("job.savepoint-on-deletion", "true");
     let plan = stopped(scene).delete().plan();
-    assert!(snapshot_name(&plan).is_some(), "{}", told(&plan));
+    assert!(snapshot_name(&plan).is_some(), "{}", described(&plan));
     assert_eq!(plan.status.job_status.upgrade_savepoint_path.as_deref(), Some(SAVEPOINT));
-    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_recovery_that_was_cut_short_is_finished() {
     let mut scene = Scene::running("last-state").starting();
     scene.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
     let plan = scene.plan();
-    assert_eq!(step_names(&plan), ["finish-cluster"], "{}", told(&plan));
+    assert_eq!(step_names(&plan), ["finish-cluster"], "{}", described(&plan));
     assert_eq!(step_names(&scene.after(&plan).plan()), [""; 0], "once");
 }
 
@@ -63,7 +63,7 @@ fn a_scaling_that_ended_before_the_deletion_is_finished_not_taken_for_done() {
         // An autoscaler's override, which is not in the resource.
         scene.resource.metadata.generation = Some(1);
         let plan = scene.plan();
-        assert!(step_names(&plan).contains(&removal), "{mode}: {}", told(&plan));
+        assert!(step_names(&plan).contains(&removal), "{mode}: {}", described(&plan));
         let crashed = scene.after(&plan);
         assert!(matches!(crashed.facts.job_manager, Fact::Known(Some(_))), "it was not deleted");
         let plan = crashed.plan();
@@ -72,7 +72,7 @@ fn a_scaling_that_ended_before_the_deletion_is_finished_not_taken_for_done() {
             ReconciliationState::Upgrading,
             "{mode}"
         );
-        assert!(step_names(&plan).contains(&removal), "{mode}: {}", told(&plan));
+        assert!(step_names(&plan).contains(&removal), "{mode}: {}", described(&plan));
         // The next one created is a different one.
         let mut made = crashed.after(&plan);
         made.facts.job_manager = Fact::Known(Some(JobManager {
@@ -110,11 +110,16 @@ fn the_job_manager_of_a_job_that_was_cancelled_is_not_taken_for_the_new_one() {
     for mut scene in [cancelling, running()] {
         scene.facts.jobs = Fact::Known(job(JobStatusState::Canceled));
         let plan = scene.plan();
-        assert_eq!(step_names(&plan), ["write-status", "delete-job-manager"], "{}", told(&plan));
+        assert_eq!(
+            step_names(&plan),
+            ["write-status", "delete-job-manager"],
+            "{}",
+            described(&plan)
+        );
         let mut crashed = run_anew(scene.after(&plan));
         for _ in 0..3 {
             let plan = crashed.plan();
-            assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+            assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
             let status = &plan.status;
             assert_eq!(status.reconciliation_status.state, ReconciliationState::Upgrading);
             assert_eq!(status.job_status.upgrade_savepoint_path.as_deref(), Some(CHECKPOINT));
@@ -131,13 +136,13 @@ fn statistics_that_cannot_be_read_do_not_hide_the_savepoint_that_stopped_the_job
     stopped.facts.checkpoints = Fact::Unknown("they may be 5 min old".to_owned());
     let plan = stopped.plan();
     assert_eq!(plan.status.job_status.upgrade_savepoint_path.as_deref(), Some(SAVEPOINT));
-    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
 
     let mut ended = scene.path(SAVEPOINT);
     ended.facts.jobs = Fact::Known(job(JobStatusState::Failed));
     ended.facts.checkpoints = Fact::Unknown("they may be 5 min old".to_owned());
     let plan = ended.plan();
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     assert_eq!(plan.status.job_status.state, Some(JobStatusState::Running), "not on record yet");
     assert!(error(&plan).contains("they may be 5 min old"), "{}", error(&plan));
     assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));

@@ -56,7 +56,7 @@ fn what_does_not_end_in_time_lets_the_resource_go() {
     assert!(
         step_names(&plan).ends_with(&["delete-ha-metadata", "remove-finalizer"]),
         "{}",
-        told(&plan)
+        described(&plan)
     );
     assert!(events(&plan).iter().any(|event| event.contains("did not end")));
 }
@@ -79,13 +79,13 @@ fn a_job_manager_that_runs_on_keeps_its_metadata() {
         let mut scene = scene.clone().operator_option("resource.deletion.propagation", propagation);
         scene.facts.pods = Fact::Known(vec![pod()]);
         let plan = deleted(scene, age).plan();
-        assert_eq!(is_let_go(&plan), goes, "{}", told(&plan));
-        assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+        assert_eq!(is_let_go(&plan), goes, "{}", described(&plan));
+        assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", described(&plan));
     }
 }
 
 #[test]
-fn a_wish_for_a_savepoint_outlives_the_job_manager() {
+fn a_request_for_a_savepoint_outlives_the_job_manager() {
     let scene = deleted(wants_savepoint(Scene::running("last-state").gone()), 1);
     let plan = scene.plan();
     assert_eq!(step_names(&plan).last(), Some(&"remove-finalizer"));
@@ -96,22 +96,22 @@ fn a_wish_for_a_savepoint_outlives_the_job_manager() {
     assert!(
         events(&plan).iter().any(|event| event.starts_with("SavepointError")),
         "{}",
-        told(&plan)
+        described(&plan)
     );
     let suspended = wants_savepoint(Scene::running("last-state").suspended(UpgradeMode::LastState));
     let plan = deleted(suspended, 1).plan();
-    assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", described(&plan));
     for saved in [
         wants_savepoint(Scene::running("savepoint").suspended(UpgradeMode::Savepoint)),
         wants_savepoint(Scene::running("savepoint").gone().in_state(JobStatusState::Finished)),
     ] {
         let plan = deleted(saved, 1).plan();
-        assert!(step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"delete-ha-metadata"), "{}", described(&plan));
     }
 }
 
 #[test]
-fn a_savepoint_that_does_not_come_is_told_and_waited_for() {
+fn a_savepoint_that_does_not_come_is_reported_and_waited_for() {
     for (scene, expected) in [
         (Scene::running("savepoint").silent(), Reason::JobNotRunning),
         (Scene::running("savepoint").in_state(JobStatusState::Restarting), Reason::JobNotRunning),
@@ -121,7 +121,7 @@ fn a_savepoint_that_does_not_come_is_told_and_waited_for() {
         let old = deleted(wants_savepoint(scene), 301).plan();
         assert!(error(&old).contains("savepoint-on-deletion: false"), "{}", error(&old));
         assert_eq!(reason(&old), Some(expected));
-        assert!(!step_names(&old).contains(&"delete-job-manager"), "{}", told(&old));
+        assert!(!step_names(&old).contains(&"delete-job-manager"), "{}", described(&old));
     }
     let scene = deleted(wants_savepoint(Scene::running("savepoint")), 10);
     let mut stopping = scene.clone().after(&scene.plan());
@@ -135,7 +135,7 @@ fn a_savepoint_that_does_not_come_is_told_and_waited_for() {
 }
 
 #[test]
-fn without_a_readable_record_no_wish_for_a_savepoint_is_passed_over() {
+fn without_a_readable_record_no_request_for_a_savepoint_is_passed_over() {
     let mut scene = deleted(Scene::running("savepoint"), 1);
     let key = "kubernetes.operator.job.savepoint-on-deletion";
     scene.resource.spec.flink_configuration.0.insert(key.to_owned(), json!("true"));
@@ -157,22 +157,22 @@ fn what_was_never_deployed_takes_no_metadata_along() {
         scene.status = DeploymentStatus::default();
         scene.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
         let plan = scene.plan();
-        assert!(is_let_go(&plan), "{}", told(&plan));
-        assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+        assert!(is_let_go(&plan), "{}", described(&plan));
+        assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", described(&plan));
     }
 }
 
 #[test]
-fn an_option_that_cannot_be_read_is_told() {
+fn an_option_that_cannot_be_read_is_reported() {
     let scene = deleted(
         Scene::running("savepoint").operator_option("job.savepoint-on-deletion", "maybe"),
         1,
     );
     let plan = scene.plan();
-    assert!(error(&plan).contains("maybe"), "{}", told(&plan));
+    assert!(error(&plan).contains("maybe"), "{}", described(&plan));
     assert_eq!(reason(&plan), Some(Reason::Unreadable));
     let plan = deleted(scene.gone(), 1).plan();
-    assert!(is_let_go(&plan), "there is nobody to take it: {}", told(&plan));
+    assert!(is_let_go(&plan), "there is nobody to take it: {}", described(&plan));
     assert!(!step_names(&plan).contains(&"delete-ha-metadata"));
 }
 
@@ -187,7 +187,7 @@ fn a_canary_is_let_go() {
 
 /// In any scene: after an hour a deletion acts, ends, or says in the status what it waits for.
 #[test]
-fn an_old_deletion_acts_ends_or_tells() {
+fn an_old_deletion_acts_ends_or_reports() {
     let scenes = || {
         ["savepoint", "last-state", "stateless"].into_iter().flat_map(|mode| {
             [
@@ -211,8 +211,8 @@ fn an_old_deletion_acts_ends_or_tells() {
             let plan = deleted(scene, 3600).plan();
             let acts = ["remove-finalizer", "delete-job-manager", "stop-with-savepoint"];
             let is_acting = step_names(&plan).iter().any(|deed| acts.contains(deed));
-            let is_told = plan.status.error.is_some() && plan.blocker.is_some();
-            assert!(is_acting || is_told, "{option}: {}", told(&plan));
+            let is_reported = plan.status.error.is_some() && plan.blocker.is_some();
+            assert!(is_acting || is_reported, "{option}: {}", described(&plan));
         }
     }
 }

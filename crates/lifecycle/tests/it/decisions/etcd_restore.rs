@@ -29,17 +29,17 @@ fn is_refused(scene: &Scene) -> bool {
 #[test]
 fn a_job_is_not_started_from_a_record_that_went_back() {
     let mut scene = stopped();
-    assert!(is_refused(&scene), "{}", told(&scene.plan()));
+    assert!(is_refused(&scene), "{}", described(&scene.plan()));
     let metadata = Scene::running("last-state").upgrading(UpgradeMode::LastState);
     assert!(is_refused(&Scene { went_back: Some(went()), ..metadata }));
     let new = Scene { went_back: Some(went()), ..Scene::new("savepoint") };
-    assert!(is_refused(&new), "{}", told(&new.plan()));
+    assert!(is_refused(&new), "{}", described(&new.plan()));
     let lost = Scene { went_back: Some(went()), ..Scene::running("last-state").gone() };
-    assert!(is_refused(&lost), "{}", told(&lost.plan()));
+    assert!(is_refused(&lost), "{}", described(&lost.plan()));
     // The next process reads it from the status.
     scene = scene.clone().after(&scene.plan());
     scene.went_back = None;
-    assert!(is_refused(&scene), "{}", told(&scene.plan()));
+    assert!(is_refused(&scene), "{}", described(&scene.plan()));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_person_may_say_what_to_start_from() {
     let scene = stopped();
     let refused = scene.clone().after(&scene.plan());
     let same = refused.clone().edit(|spec| spec.restart_nonce = Some(1));
-    assert!(is_refused(&same), "{}", told(&same.plan()));
+    assert!(is_refused(&same), "{}", described(&same.plan()));
     for knows in [true, false] {
         let mut answered = refused.clone().edit_job(|job| {
             job.initial_savepoint_path = Some(CHECKPOINT.to_owned());
@@ -91,10 +91,10 @@ fn an_answer_to_another_question_does_not_count() {
     let job = scene.resource.spec.job.clone();
     let known = Scene::running("savepoint");
     scene.went_back = went_back(record_of(&known), record_of(&scene), job.as_ref());
-    assert!(is_refused(&scene), "{}", told(&scene.plan()));
+    assert!(is_refused(&scene), "{}", described(&scene.plan()));
     let mut next = scene.clone().after(&scene.plan());
     next.went_back = None;
-    assert!(is_refused(&next), "{}", told(&next.plan()));
+    assert!(is_refused(&next), "{}", described(&next.plan()));
 }
 
 fn record_of(scene: &Scene) -> Record<'_> {

@@ -40,7 +40,7 @@ fn wanted(scene: &Scene) -> Preflight {
     }
 }
 
-fn standing(scene: &mut Scene, wanted: &Preflight, state: &PreflightState) {
+fn standby(scene: &mut Scene, wanted: &Preflight, state: &PreflightState) {
     let pod = |pod: &serde_json::Value| PreflightPod {
         name: pod["metadata"]["name"].as_str().unwrap().to_owned(),
         digest: wanted.digest.clone(),
@@ -94,7 +94,7 @@ fn end_old_pods(scene: &mut Scene) {
 fn taken_over() -> Scene {
     let mut scene = hot();
     let wanted = wanted(&scene);
-    standing(&mut scene, &wanted, &PreflightState::Passed);
+    standby(&mut scene, &wanted, &PreflightState::Passed);
     scene.status = (*checkpointed(&mut scene).status).clone();
     stop_job_manager(&mut scene);
     scene
@@ -137,10 +137,10 @@ fn what_stands_by_takes_over_once_it_is_ready() {
     let wanted = wanted(&scene);
     assert!(wanted.is_standby() && wanted.pods.len() == 2, "{}", wanted.pods.len());
     scene.status = (*made.status).clone();
-    standing(&mut scene, &wanted, &PreflightState::Pending);
+    standby(&mut scene, &wanted, &PreflightState::Pending);
     assert!(step_names(&scene.plan()).is_empty(), "it is waited for");
 
-    standing(&mut scene, &wanted, &PreflightState::Passed);
+    standby(&mut scene, &wanted, &PreflightState::Passed);
     let taken_over = checkpointed(&mut scene);
     let ends = ["write-status", "hold-leadership", "stop-job-manager"];
     assert!(step_names(&taken_over).ends_with(&ends), "{:?}", step_names(&taken_over));
@@ -167,7 +167,7 @@ fn what_stands_by_takes_over_once_it_is_ready() {
 fn the_lead_is_held_also_after_a_crash_and_where_somebody_else_removed_the_old_job_manager() {
     let mut scene = hot();
     let wanted = wanted(&scene);
-    standing(&mut scene, &wanted, &PreflightState::Passed);
+    standby(&mut scene, &wanted, &PreflightState::Passed);
     scene.status = (*checkpointed(&mut scene).status).clone();
     // The operator died after writing what it was about to do.
     let again = scene.plan();
@@ -227,7 +227,7 @@ fn hot_lead_of_a_lock_that_nobody_renewed_is_not_taken_back() {
 fn hot_task_managers_end_after_the_job_manager_that_leads_them() {
     let mut scene = hot();
     let wanted = wanted(&scene);
-    standing(&mut scene, &wanted, &PreflightState::Passed);
+    standby(&mut scene, &wanted, &PreflightState::Passed);
     let stops = checkpointed(&mut scene);
     assert!(!step_names(&stops).contains(&"stop-task-managers"), "{:?}", step_names(&stops));
     let mut scene = scene.after(&stops);
@@ -319,7 +319,7 @@ fn hot_pods_are_not_forgotten_before_their_deployments_have_adopted_them() {
 fn asked() -> Scene {
     let mut scene = hot();
     let wanted = wanted(&scene);
-    standing(&mut scene, &wanted, &PreflightState::Passed);
+    standby(&mut scene, &wanted, &PreflightState::Passed);
     let asked = scene.plan();
     scene.after(&asked)
 }
@@ -356,8 +356,8 @@ fn without_a_checkpoint_the_upgrade_is_an_ordinary_one() {
         let mut scene = scene;
         scene.facts.checkpoint = Fact::Known(checkpoint);
         let cold = scene.plan();
-        assert_eq!(step_names(&cold), ["remove-preflight"], "{}", told(&cold));
-        assert!(told(&cold).contains(why), "{}", told(&cold));
+        assert_eq!(step_names(&cold), ["remove-preflight"], "{}", described(&cold));
+        assert!(described(&cold).contains(why), "{}", described(&cold));
         let mut scene = scene.after(&cold);
         assert_eq!(trigger_id(&scene), None);
         scene.facts.preflight = Fact::Known(PreflightPods::default());
@@ -370,7 +370,11 @@ fn a_job_that_does_not_run_is_upgraded_the_ordinary_way() {
     let mut scene = hot();
     scene.facts.jobs = Fact::Known(job(JobStatusState::Restarting));
     assert!(!wanted(&scene).is_standby());
-    assert!(told(&scene.plan()).contains("the job is not running"), "{}", told(&scene.plan()));
+    assert!(
+        described(&scene.plan()).contains("the job is not running"),
+        "{}",
+        described(&scene.plan())
+    );
 }
 
 #[test]
@@ -486,7 +490,7 @@ fn hot_pods_without_a_deployment_end_before_the_job_is_suspended_or_gone() {
 fn hot_standby_that_is_not_to_take_over_cannot_lead_when_the_job_is_stopped() {
     let mut scene = hot();
     let wanted = wanted(&scene);
-    standing(&mut scene, &wanted, &PreflightState::Passed);
+    standby(&mut scene, &wanted, &PreflightState::Passed);
     let asked = scene.plan();
     let scene = scene.after(&asked).edit_job(|job| job.state = JobState::Suspended);
     let plan = scene.plan();
@@ -518,7 +522,7 @@ fn hot_standby_has_ended_before_a_lost_job_manager_is_recovered() {
 
 #[test]
 fn an_upgrade_that_cannot_be_hot_says_why() {
-    let told = |scene: &Scene| {
+    let described = |scene: &Scene| {
         let events = scene.plan().steps;
         events.into_iter().find_map(|step| match step {
             Step::Event(event) if event.reason == "HotUpgradeSkipped" => Some(event.message),
@@ -527,14 +531,17 @@ fn an_upgrade_that_cannot_be_hot_says_why() {
     };
     let native = Scene::running("last-state").operator_option("job.upgrade.hot.enabled", "true");
     let native = native.edit(|spec| spec.image = Some("flink:1.20.1".to_owned()));
-    assert!(told(&native).unwrap().contains("standalone"), "{:?}", told(&native));
+    assert!(described(&native).unwrap().contains("standalone"), "{:?}", described(&native));
     let version = hot().edit(|spec| spec.flink_version = Some(FlinkVersion::V1_19));
-    assert!(told(&version).unwrap().contains("last-state"), "{:?}", told(&version));
+    assert!(described(&version).unwrap().contains("last-state"), "{:?}", described(&version));
     let adaptive = hot().option("jobmanager.scheduler", "adaptive");
-    assert!(told(&adaptive).unwrap().contains("adaptive"), "{:?}", told(&adaptive));
+    assert!(described(&adaptive).unwrap().contains("adaptive"), "{:?}", described(&adaptive));
     let savepoint = hot().edit_job(|job| job.upgrade_mode = UpgradeMode::Savepoint);
-    assert!(told(&savepoint).unwrap().contains("last-state"), "{:?}", told(&savepoint));
-    assert_eq!(told(&Scene::running("last-state").edit(|spec| spec.restart_nonce = Some(1))), None);
+    assert!(described(&savepoint).unwrap().contains("last-state"), "{:?}", described(&savepoint));
+    assert_eq!(
+        described(&Scene::running("last-state").edit(|spec| spec.restart_nonce = Some(1))),
+        None
+    );
 }
 
 #[test]
@@ -545,7 +552,7 @@ fn pods_that_find_no_room_to_stand_by_leave_it_to_an_ordinary_upgrade() {
     let message =
         "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.".to_owned();
     let in_the_way = PreflightState::Troubled(PodProblem { reason, message });
-    standing(&mut scene, &wanted, &in_the_way);
+    standby(&mut scene, &wanted, &in_the_way);
     assert!(step_names(&scene.plan()).is_empty(), "for a while they are waited for");
     scene.facts.preflight = match scene.facts.preflight {
         Fact::Known(PreflightPods { pods, refusal }) => {

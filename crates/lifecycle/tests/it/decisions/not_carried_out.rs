@@ -31,7 +31,7 @@ fn upgrading() -> Scene {
 fn it_is_stored_before_the_next_plan_stops_too() {
     let scene = upgrading();
     let plan = stopped_at(scene.clone()).plan();
-    let Some(Step::WriteStatus(first)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    let Some(Step::WriteStatus(first)) = plan.steps.first() else { panic!("{}", described(&plan)) };
     let mut expected = scene.status.clone();
     expected.error.clone_from(&first.error);
     expected.lifecycle_state = first.lifecycle_state;
@@ -42,8 +42,8 @@ fn it_is_stored_before_the_next_plan_stops_too() {
     assert_eq!(reason_of(error).as_deref(), Some("NotCarriedOut"));
 
     let known = Scene { status: (**first).clone(), ..stopped_at(scene) };
-    let is_told = |step: &Step| matches!(step, Step::WriteStatus(of) if **of == known.status);
-    assert!(!known.plan().steps.iter().any(is_told), "it is told once");
+    let is_reported = |step: &Step| matches!(step, Step::WriteStatus(of) if **of == known.status);
+    assert!(!known.plan().steps.iter().any(is_reported), "it is told once");
 }
 
 /// Returns scenes in which only the start is missing.
@@ -58,7 +58,7 @@ fn down() -> [Scene; 3] {
 }
 
 #[test]
-fn pods_that_nobody_ends_are_told_by_name_and_waited_for() {
+fn pods_that_nobody_ends_are_reported_by_name_and_waited_for() {
     let running = Pod { name: "orders-orphan".to_owned(), ..pod() };
     let stuck = Pod { name: "orders-stuck".to_owned(), ending_since: Some(ago(60)), ..pod() };
     let ending = Pod { name: "orders-ending".to_owned(), ending_since: Some(ago(10)), ..pod() };
@@ -66,18 +66,18 @@ fn pods_that_nobody_ends_are_told_by_name_and_waited_for() {
         let mut left = scene.clone();
         left.facts.pods = Fact::Known(vec![running.clone(), stuck.clone(), ending.clone()]);
         let plan = left.plan();
-        assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+        assert!(!step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
         assert!(plan.look_again.unwrap() <= Duration::from_secs(5));
         assert!(error(&plan).contains("pods [orders-orphan, orders-stuck] of"), "{}", error(&plan));
         let left = left.after(&plan);
         let again = left.plan();
         assert_eq!(again.status.error, left.status.error);
-        assert_eq!(step_names(&again), [""; 0], "{}", told(&again));
+        assert_eq!(step_names(&again), [""; 0], "{}", described(&again));
         assert!(!again.steps.iter().any(|step| matches!(step, Step::Event(_))), "told once");
         let mut gone = left;
         gone.facts.pods = Fact::Known(vec![]);
         let plan = gone.plan();
-        assert!(step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
         assert_eq!(plan.status.error, None);
 
         let mut going = scene;
@@ -90,7 +90,7 @@ fn pods_that_nobody_ends_are_told_by_name_and_waited_for() {
 }
 
 #[test]
-fn what_holds_up_a_start_for_long_is_told_until_it_passes() {
+fn what_holds_up_a_start_for_long_is_reported_until_it_passes() {
     let mut first = Scene::new("last-state");
     first.resource.metadata.creation_timestamp = Some(Time(ago(3600)));
     let resumed = Scene::running("last-state").suspended(UpgradeMode::LastState);
@@ -100,15 +100,15 @@ fn what_holds_up_a_start_for_long_is_told_until_it_passes() {
         let metadata = scene.facts.ha_metadata.clone();
         scene.facts.ha_metadata = Fact::Unknown("ZooKeeper does not answer".to_owned());
         let plan = scene.plan();
-        assert!(error(&plan).contains("ZooKeeper does not answer"), "{}", told(&plan));
+        assert!(error(&plan).contains("ZooKeeper does not answer"), "{}", described(&plan));
         let held_up = scene.after(&plan);
         let again = held_up.plan();
         assert_eq!(again.status.error, held_up.status.error);
-        assert!(again.steps.is_empty(), "{}", told(&again));
+        assert!(again.steps.is_empty(), "{}", described(&again));
         let mut goes_on = held_up;
         goes_on.facts.ha_metadata = metadata;
         let plan = goes_on.plan();
-        assert!(step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
         assert_eq!(plan.status.error, None);
     }
     first.facts.ha_metadata = Fact::Unknown("ZooKeeper does not answer".to_owned());
@@ -126,7 +126,7 @@ fn it_ends_with_a_plan_that_is_carried_out() {
 }
 
 #[test]
-fn that_the_record_went_back_stays_beside_it() {
+fn that_the_record_went_back_stays_alongside_it() {
     let mut scene = upgrading();
     scene.went_back = Some(etcd_restore::went());
     let refused = scene.clone().after(&scene.plan());
@@ -140,7 +140,7 @@ fn that_the_record_went_back_stays_beside_it() {
 }
 
 #[test]
-fn that_the_spec_was_rolled_back_stays_beside_it() {
+fn that_the_spec_was_rolled_back_stays_alongside_it() {
     let message =
         "the spec of 2026-11-01T00:00:00Z was not stable in time and is rolled back: late";
     let mut scene = Scene::running("savepoint");

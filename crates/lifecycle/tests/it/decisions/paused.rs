@@ -5,7 +5,7 @@ use lifecycle::blocker::Reason;
 use lifecycle::conditions::of_type;
 use lifecycle::notes::UNFINISHED_DEPLOYMENT;
 use lifecycle::paused::{PAUSED, Parent};
-use lifecycle::standing::{READY, STALLED};
+use lifecycle::readiness::{READY, STALLED};
 
 use super::silence::stopping;
 use super::*;
@@ -48,7 +48,7 @@ fn nothing_is_done_for_a_paused_resource_whatever_its_spec_asks_for() {
     ] {
         assert_ne!(step_names(&scene.plan()), [""; 0], "{what}: as it is");
         let plan = paused(scene).plan();
-        assert!(plan.steps.iter().all(Step::is_record), "{what}: {}", told(&plan));
+        assert!(plan.steps.iter().all(Step::is_record), "{what}: {}", described(&plan));
         assert_eq!(condition(&plan, PAUSED), Some(("True", PAUSED)), "{what}");
         assert!(plan.because.contains(PAUSED_ANNOTATION), "{what}: {}", plan.because);
     }
@@ -63,21 +63,21 @@ fn a_paused_job_that_is_as_its_spec_says_is_ready_and_else_it_is_stalled() {
 }
 
 #[test]
-fn a_pause_is_told_once() {
+fn a_pause_is_reported_once() {
     let mut scene = paused(Scene::running("savepoint"));
     let plan = scene.plan();
     assert!(matches!(&plan.steps[..], [Step::Event(event)] if event.reason == PAUSED), "{plan:?}");
     scene.waits = plan.waits;
     let again = scene.after(&plan).plan();
-    assert!(again.steps.is_empty() && again.status == plan.status, "{}", told(&again));
+    assert!(again.steps.is_empty() && again.status == plan.status, "{}", described(&again));
 }
 
 #[test]
 fn what_was_paused_goes_on_where_it_was() {
     let scene = edited("savepoint");
-    let expected = told(&scene.plan());
+    let expected = described(&scene.plan());
     let plan = paused(scene.clone()).plan();
-    let after = told(&scene.after(&plan).plan());
+    let after = described(&scene.after(&plan).plan());
     assert_eq!(after, expected);
 }
 
@@ -88,12 +88,12 @@ fn the_savepoint_of_a_stop_that_ends_during_a_pause_is_recorded() {
     scene.facts.jobs = Fact::Known(job(JobStatusState::Finished));
     scene.facts.stop = Fact::Known(Stop::Completed { path: SAVEPOINT.to_owned() });
     let plan = scene.plan();
-    assert!(plan.steps.iter().all(Step::is_record), "{}", told(&plan));
+    assert!(plan.steps.iter().all(Step::is_record), "{}", described(&plan));
     assert_eq!(plan.status.job_status.upgrade_savepoint_path.as_deref(), Some(SAVEPOINT));
 }
 
 #[test]
-fn an_invalid_spec_of_a_paused_resource_is_told_as_always() {
+fn an_invalid_spec_of_a_paused_resource_is_reported_as_always() {
     let plan = paused(Scene::running("savepoint").edit_job(|job| job.parallelism = Some(0))).plan();
     assert!(error(&plan).contains("parallelism"), "{}", error(&plan));
     assert_eq!(condition(&plan, STALLED), Some(("True", "ValidationError")));
@@ -105,13 +105,13 @@ fn the_deletion_of_a_paused_resource_waits_and_says_so() {
     let goes_on = step_names(&scene.plan());
     assert!(goes_on.contains(&"delete-job-manager"), "{goes_on:?}");
     let plan = paused(scene.clone()).plan();
-    assert!(plan.steps.iter().all(Step::is_record), "{}", told(&plan));
+    assert!(plan.steps.iter().all(Step::is_record), "{}", described(&plan));
     assert_eq!(plan.blocker.as_ref().map(|blocker| blocker.reason), Some(Reason::Paused));
     assert!(error(&plan).contains("kubectl flink unpause"), "{}", error(&plan));
     // One that has begun.
     scene.status.lifecycle_state = Some(api::status::LifecycleState::Deleting);
     let plan = paused(scene).plan();
-    assert!(plan.steps.iter().all(Step::is_record), "{}", told(&plan));
+    assert!(plan.steps.iter().all(Step::is_record), "{}", described(&plan));
 }
 
 #[test]
@@ -134,18 +134,22 @@ fn a_child_is_paused_with_its_blue_green_deployment_and_stays_so_when_that_is_go
     let name = || "orders".to_owned();
     let scene = edited("savepoint");
     let plan = plan_of_child(&scene, Some(Parent::Paused(name())));
-    assert!(plan.steps.iter().all(Step::is_record), "{}", told(&plan));
+    assert!(plan.steps.iter().all(Step::is_record), "{}", described(&plan));
     assert!(plan.because.contains("unpause bluegreen/orders"), "{}", plan.because);
 
     let gone = Some(Parent::Gone(name()));
     let goes_on = plan_of_child(&scene, gone.clone());
-    assert!(!goes_on.steps.iter().all(Step::is_record), "it was not paused: {}", told(&goes_on));
+    assert!(
+        !goes_on.steps.iter().all(Step::is_record),
+        "it was not paused: {}",
+        described(&goes_on)
+    );
     let mut orphan = scene.after(&plan).delete();
     let held = plan_of_child(&orphan, gone.clone());
-    assert!(held.steps.iter().all(Step::is_record), "{}", told(&held));
+    assert!(held.steps.iter().all(Step::is_record), "{}", described(&held));
     assert!(error(&held).contains("was deleted while it was paused"), "{}", error(&held));
     let annotations = orphan.resource.metadata.annotations.get_or_insert_default();
     annotations.insert(PAUSED_ANNOTATION.to_owned(), "false".to_owned());
     let unpaused = plan_of_child(&orphan, gone);
-    assert!(!unpaused.steps.iter().all(Step::is_record), "{}", told(&unpaused));
+    assert!(!unpaused.steps.iter().all(Step::is_record), "{}", described(&unpaused));
 }

@@ -4,7 +4,7 @@ use api::deployment::FlinkDeployment;
 use expect_test::expect_file;
 use lifecycle::phase::Phase;
 use lifecycle::reads;
-use lifecycle::rules::{Rule, Wish};
+use lifecycle::rules::{Desired, Rule};
 use lifecycle::wait::{Awaited, Limit};
 use lifecycle::world::{Facts, Question};
 
@@ -42,24 +42,24 @@ fn scene(phase: Phase) -> Scene {
     }
 }
 
-fn with(scene: Scene, wish: Wish) -> Scene {
+fn with(scene: Scene, wish: Desired) -> Scene {
     match wish {
-        Wish::Same => scene,
-        Wish::Rescale => scene.edit_job(|job| job.parallelism = Some(8)),
-        Wish::Change => scene.edit(|spec| spec.image = Some("flink:other".to_owned())),
-        Wish::Suspend => scene.edit_job(|job| job.state = JobState::Suspended),
-        Wish::Resume => scene.edit_job(|job| job.state = JobState::Running),
-        Wish::Redeploy => redeploy(scene),
+        Desired::Same => scene,
+        Desired::Rescale => scene.edit_job(|job| job.parallelism = Some(8)),
+        Desired::Change => scene.edit(|spec| spec.image = Some("flink:other".to_owned())),
+        Desired::Suspend => scene.edit_job(|job| job.state = JobState::Suspended),
+        Desired::Resume => scene.edit_job(|job| job.state = JobState::Running),
+        Desired::Redeploy => redeploy(scene),
     }
 }
 
 /// Returns what the pass says about it, or why the request is impossible.
-fn cell(phase: Phase, wish: Wish) -> String {
+fn cell(phase: Phase, wish: Desired) -> String {
     let is_suspended = phase == Phase::Suspended;
     let is_possible = match wish {
-        Wish::Suspend => !is_suspended,
-        Wish::Resume => is_suspended,
-        Wish::Same | Wish::Rescale | Wish::Change | Wish::Redeploy => true,
+        Desired::Suspend => !is_suspended,
+        Desired::Resume => is_suspended,
+        Desired::Same | Desired::Rescale | Desired::Change | Desired::Redeploy => true,
     };
     if !is_possible {
         return "–".to_owned();
@@ -75,7 +75,7 @@ fn cell(phase: Phase, wish: Wish) -> String {
 
 /// Nothing is read upfront in vain: the decision would request it.
 #[test]
-fn what_is_read_at_once_is_looked_at() {
+fn what_is_read_at_once_is_checked() {
     for phase in Phase::ALL.iter().copied() {
         let scene = scene(phase);
         let mut world = scene.world(Facts::default());
@@ -114,9 +114,12 @@ fn the_page_of_the_lifecycle_is_up_to_date() {
     });
     let rules = Phase::ALL.iter().filter(|phase| !phase.rules().is_empty()).map(|phase| {
         let rules = phase.rules().iter().enumerate().map(|(number, rule)| {
-            let wishes: Vec<&str> =
-                Wish::ALL.into_iter().filter(|wish| rule.is_for(*wish)).map(Wish::text).collect();
-            let only = if wishes.len() == Wish::ALL.len() {
+            let wishes: Vec<&str> = Desired::ALL
+                .into_iter()
+                .filter(|wish| rule.is_for(*wish))
+                .map(Desired::text)
+                .collect();
+            let only = if wishes.len() == Desired::ALL.len() {
                 String::new()
             } else {
                 format!("{}: ", wishes.join(", "))
@@ -137,10 +140,10 @@ fn the_page_of_the_lifecycle_is_up_to_date() {
         };
         format!("| {} | {limit} | {} |\n", on.text(), on.remedy())
     });
-    let head = Wish::ALL.map(Wish::text).join(" | ");
-    let line = "---|".repeat(Wish::ALL.len() + 1);
+    let head = Desired::ALL.map(Desired::text).join(" | ");
+    let line = "---|".repeat(Desired::ALL.len() + 1);
     let rows = Phase::ALL.iter().map(|phase| {
-        let cells = Wish::ALL.map(|wish| cell(*phase, wish)).join(" | ");
+        let cells = Desired::ALL.map(|wish| cell(*phase, wish)).join(" | ");
         format!("| {phase:?} | {cells} |\n")
     });
     let page = format!(
@@ -204,7 +207,7 @@ This is for an application that is upgraded with savepoints, with its cluster in
 #[test]
 fn each_phase_decides_whatever_is_wanted() {
     for phase in Phase::ALL.iter().copied().filter(|phase| !phase.rules().is_empty()) {
-        for wish in Wish::ALL {
+        for wish in Desired::ALL {
             let last = phase.rules().iter().rfind(|rule| rule.is_for(wish)).unwrap();
             let decides = [
                 Rule::Deploy,

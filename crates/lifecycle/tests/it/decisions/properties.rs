@@ -183,7 +183,7 @@ proptest! {
             let was_stopped_empty = case.stored_mode == UpgradeMode::Stateless && is_stopped;
             let has_no_checkpoint = case.metadata == Some((true, false))
                 && (case.path.is_none() || case.stored_mode == UpgradeMode::Stateless);
-            prop_assert!(was_stopped_empty || has_no_checkpoint, "{}", told(&plan));
+            prop_assert!(was_stopped_empty || has_no_checkpoint, "{}", described(&plan));
         }
         // A path that a start restores is the recorded one, or newer.
         if let Some(path) = restored(&plan).filter(|path| !path.is_empty()) {
@@ -208,9 +208,9 @@ proptest! {
             scene = scene.after(&plan);
         }
         let plan = scene.plan();
-        prop_assert_eq!(&*plan.status, &scene.status, "{}", told(&plan));
+        prop_assert_eq!(&*plan.status, &scene.status, "{}", described(&plan));
         // An event with a key is recorded once, however often it is emitted.
         let is_once = |step: &Step| matches!(step, Step::Event(event) if event.key.is_some());
-        prop_assert!(plan.steps.iter().all(is_once), "{}", told(&plan));
+        prop_assert!(plan.steps.iter().all(is_once), "{}", described(&plan));
     }
 }

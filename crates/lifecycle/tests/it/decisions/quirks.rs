@@ -57,7 +57,7 @@ fn q08_a_failing_savepoint_names_the_way_to_delete_without_one() {
     let plan = stopping.plan();
     assert!(error(&plan).contains("job.savepoint-on-deletion: false"), "{}", error(&plan));
     let plan = stopping.operator_option("job.savepoint-on-deletion", "false").plan();
-    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
 }
 
 #[test]
@@ -68,13 +68,13 @@ fn q08_a_job_that_went_on_after_its_savepoint_is_saved_again_before_its_deletion
     let (path, message) = (SAVEPOINT.to_owned(), "the sink is gone".to_owned());
     stopping.facts.stop = Fact::Known(Stop::SavedNotStopped { path, message });
     let plan = stopping.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     assert!(error(&plan).contains(SAVEPOINT), "{}", error(&plan));
     let waiting = stopping.clone().after(&plan);
-    assert!(step_names(&waiting.plan()).is_empty(), "{}", told(&waiting.plan()));
+    assert!(step_names(&waiting.plan()).is_empty(), "{}", described(&waiting.plan()));
     assert_eq!(error(&waiting.plan()), error(&plan), "the error stays");
     let again = transitions::stopping::failed_before(waiting, 10).plan();
-    assert!(step_names(&again).contains(&"stop-with-savepoint"), "{}", told(&again));
+    assert!(step_names(&again).contains(&"stop-with-savepoint"), "{}", described(&again));
 
     // A job that has failed for good is removed, and its savepoint is recorded.
     stopping.facts.jobs = Fact::Known(job(JobStatusState::Failed));
@@ -82,8 +82,8 @@ fn q08_a_job_that_went_on_after_its_savepoint_is_saved_again_before_its_deletion
     stopping.facts.checkpoints =
         Fact::Known(Checkpoints { latest: Some(latest), ..Checkpoints::default() });
     let plan = stopping.plan();
-    assert!(step_names(&plan).starts_with(&["create-snapshot"]), "{}", told(&plan));
-    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).starts_with(&["create-snapshot"]), "{}", described(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
 }
 
 #[test]

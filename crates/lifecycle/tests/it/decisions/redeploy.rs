@@ -23,7 +23,7 @@ fn left(plan: &Plan) -> RestorePoint {
         Step::RecordRevision(superseded) => Some(superseded.restore_point.clone()),
         _ => None,
     });
-    superseded.unwrap_or_else(|| panic!("nothing is recorded: {}", told(plan)))
+    superseded.unwrap_or_else(|| panic!("nothing is recorded: {}", described(plan)))
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_redeploy_of_a_running_job_leaves_its_newest_checkpoint_in_the_history() {
     for mode in ["savepoint", "last-state", "stateless"] {
         let plan = redeployed(with_checkpoint(Scene::running(mode).path(SAVEPOINT))).plan();
         assert_eq!(left(&plan), RestorePoint::Path(RETAINED.to_owned()), "{mode}");
-        assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"cancel-job"), "{}", described(&plan));
     }
 }
 
@@ -55,7 +55,7 @@ fn a_redeploy_waits_a_minute_for_statistics_that_cannot_be_read() {
     let mut scene = redeployed(Scene::running("last-state"));
     scene.facts.checkpoints = Fact::Unknown("no answer".to_owned());
     let plan = scene.plan();
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     let waits = scene.after(&plan);
     let again = waits.plan();
     assert_eq!(again.status, plan.status, "nothing is written at each look");
@@ -77,6 +77,6 @@ fn a_redeploy_waits_a_minute_for_statistics_that_cannot_be_read() {
 fn a_redeploy_waits_for_no_job_manager_that_does_not_answer() {
     for scene in [Scene::running("last-state").silent(), Scene::running("last-state").gone()] {
         let plan = redeployed(scene).plan();
-        assert_eq!(left(&plan), RestorePoint::HaMetadata, "{}", told(&plan));
+        assert_eq!(left(&plan), RestorePoint::HaMetadata, "{}", described(&plan));
     }
 }

@@ -131,7 +131,7 @@ fn the_operators_own_options_count_at_once() {
 pub(crate) fn stopped_for_suspension(scene: Scene) -> Scene {
     let scene = scene.edit_job(|job| job.state = JobState::Suspended);
     let plan = scene.plan();
-    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", described(&plan));
     let mut stopped = scene.after(&plan);
     stopped.facts.stop = Fact::Known(Stop::Completed { path: SAVEPOINT.to_owned() });
     stopped.facts.jobs = Fact::Known(job(JobStatusState::Finished));
@@ -161,9 +161,9 @@ fn a_job_manager_outlives_a_suspension_by_the_high_availability_that_it_was_star
         ),
     ] {
         let plan = scene.plan();
-        assert_eq!(step_names(&plan).contains(&"delete-job-manager"), goes, "{}", told(&plan));
+        assert_eq!(step_names(&plan).contains(&"delete-job-manager"), goes, "{}", described(&plan));
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
-        assert_eq!(path, Some(SAVEPOINT), "{}", told(&plan));
+        assert_eq!(path, Some(SAVEPOINT), "{}", described(&plan));
     }
 }
 
@@ -177,7 +177,7 @@ fn run_anew(mut scene: Scene, state: JobStatusState) -> Scene {
 }
 
 #[test]
-fn the_next_run_of_a_job_is_told_by_the_high_availability_that_it_was_started_with() {
+fn the_next_run_of_a_job_is_recognised_by_the_high_availability_that_it_was_started_with() {
     let pending = |scene: Scene| {
         let scene = scene.edit(|spec| spec.image = Some("flink:other".to_owned()));
         let mut rerun = run_anew(scene.clone().after(&scene.plan()), JobStatusState::Running);
@@ -192,7 +192,7 @@ fn the_next_run_of_a_job_is_told_by_the_high_availability_that_it_was_started_wi
     };
     for rerun in [pending(started_without("savepoint")), ended(started_without("savepoint"))] {
         let plan = rerun.plan();
-        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
         assert!(
             error(&plan).contains("runs the job again from where it began"),
             "{}",
@@ -200,12 +200,12 @@ fn the_next_run_of_a_job_is_told_by_the_high_availability_that_it_was_started_wi
         );
         // Also in doubt, which is reported.
         let plan = started_somehow(rerun).plan();
-        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
         assert!(error(&plan).contains("unknown: there is no ConfigMap"), "{}", error(&plan));
     }
     // With high availability it is the same run.
     let plan = pending(started_with("savepoint")).plan();
-    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", described(&plan));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
     let edited = |scene: Scene| left_over(scene).edit_job(|job| job.parallelism = Some(4)).plan();
     // Its checkpoints are retained: it is cancelled, and starts from the last of them.
     let plan = edited(started_without("last-state"));
-    assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"cancel-job"), "{}", described(&plan));
     // With the current default they are in another place.
     let mut moved = started_with("last-state");
     moved.facts.deployed_config = given(&[
@@ -241,10 +241,10 @@ fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
     ]);
     moved.operator = operator(HA);
     let plan = edited(moved.clone());
-    assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"cancel-job"), "{}", described(&plan));
     let kept = Scene { facts: started_with("last-state").facts, ..moved };
     let plan = edited(kept);
-    assert!(step_names(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-job-manager"), "{}", described(&plan));
 
     // Without a JobManager the record decides.
     let lost = |mode: &str, record: &str| {
@@ -253,7 +253,7 @@ fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
         scene.plan()
     };
     let plan = lost("savepoint", "{}");
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     assert!(error(&plan).contains("Manual restore required"), "{}", error(&plan));
     assert_eq!(restored(&lost("stateless", "{}")).as_deref(), Some(""));
     let plan = lost("savepoint", r#"{"high-availability.type":"kubernetes"}"#);
@@ -261,7 +261,7 @@ fn metadata_that_what_runs_did_not_write_are_not_gone_by() {
 }
 
 #[test]
-fn a_job_that_was_stopped_by_its_metadata_does_not_look_for_them_elsewhere() {
+fn a_job_that_was_stopped_by_its_metadata_does_not_search_them_elsewhere() {
     let suspended = |record: &str| {
         let scene = by_default("last-state").suspended(UpgradeMode::LastState);
         let mut scene = scene.edit_job(|job| job.parallelism = Some(4));
@@ -269,11 +269,11 @@ fn a_job_that_was_stopped_by_its_metadata_does_not_look_for_them_elsewhere() {
         on_record(scene, record).plan()
     };
     let here = suspended(r#"{"high-availability.type":"kubernetes"}"#);
-    assert!(step_names(&here).contains(&"create-cluster"), "{}", told(&here));
+    assert!(step_names(&here).contains(&"create-cluster"), "{}", described(&here));
     let moved = suspended(
         r#"{"high-availability.type":"zookeeper","high-availability.zookeeper.quorum":"z:2181"}"#,
     );
-    assert_eq!(step_names(&moved), [""; 0], "{}", told(&moved));
+    assert_eq!(step_names(&moved), [""; 0], "{}", described(&moved));
     assert!(error(&moved).contains("HA metadata to another place"), "{}", error(&moved));
 }
 
@@ -331,12 +331,12 @@ fn high_availability_that_is_turned_off_while_a_job_is_suspended_makes_no_run_of
     });
     let resumed = off.clone().after(&off.plan()).edit_job(|job| job.state = JobState::Running);
     let plan = resumed.plan();
-    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
 }
 
 /// The error says to turn it on again, not that the state is lost.
 #[test]
-fn state_that_metadata_lead_to_is_not_called_lost_where_they_are_not_looked_for() {
+fn state_that_metadata_lead_to_is_not_called_lost_where_they_are_not_searched() {
     let kubernetes = r#"{"high-availability.type":"kubernetes"}"#;
     for mode in ["savepoint", "last-state"] {
         let lost = on_record(by_default(mode).gone(), kubernetes);

@@ -259,7 +259,7 @@ fn s12_a_program_that_cannot_restore_gives_way_from_the_checkpoint_that_was_left
 
 /// Its number is known, and Flink writes the checkpoints of a job side by side.
 #[test]
-fn s12_one_that_was_taken_after_the_noted_one_is_found_beside_it() {
+fn s12_one_that_was_taken_after_the_noted_one_is_found_alongside_it() {
     let scene = overdue(unrestorable(Some(9)));
     let newest = LEFT.replace("chk-7", "chk-9");
     assert_eq!(scene.status.job_status.upgrade_savepoint_path.as_deref(), Some(&*newest));
@@ -370,7 +370,11 @@ fn s12_an_edit_that_is_refused_drops_no_state_of_what_is_rolled_back() {
     let under_way = refused(taken_down(&failing("last-state").starting()));
     for scene in [before, under_way] {
         let plan = scene.plan();
-        assert!(plan.because.contains("the latest checkpoint in HA metadata"), "{}", told(&plan));
+        assert!(
+            plan.because.contains("the latest checkpoint in HA metadata"),
+            "{}",
+            described(&plan)
+        );
     }
 }
 
@@ -378,7 +382,7 @@ fn s12_an_edit_that_is_refused_drops_no_state_of_what_is_rolled_back() {
 fn s12_what_once_started_and_left_no_metadata_is_not_rolled_back() {
     let scene = failing("savepoint").starting().without_metadata().path(SAVEPOINT);
     let plan = scene.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     assert!(error(&plan).contains("it is not rolled back"), "{}", error(&plan));
     check(
         &scene,
@@ -428,7 +432,7 @@ fn s12_rows_2_and_3_nothing_is_rolled_back_that_is_changed_stable_or_young() {
     ];
     for (name, scene, expected) in cases {
         let plan = scene.plan();
-        assert_eq!(step_names(&plan), expected, "{name}: {}", told(&plan));
+        assert_eq!(step_names(&plan), expected, "{name}: {}", described(&plan));
         assert_ne!(
             plan.status.reconciliation_status.state,
             ReconciliationState::RollingBack,
@@ -448,7 +452,7 @@ fn s12_the_target_needs_high_availability_to_read_its_metadata() {
     stable.spec.flink_configuration.0.insert("high-availability.type".to_owned(), json!("NONE"));
     scene.status.reconciliation_status.last_stable_spec = Some(stable.to_text());
     let plan = scene.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
 }
 
 #[test]
@@ -461,7 +465,9 @@ fn s12_a_crash_between_the_steps_is_harmless() {
     // Before the new one was created.
     let mut down = taken_down(&scene);
     let plan = down.plan();
-    let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    let Some(Step::WriteStatus(intent)) = plan.steps.first() else {
+        panic!("{}", described(&plan))
+    };
     down.status = (**intent).clone();
     assert!(step_names(&down.plan()).contains(&"create-cluster"));
     // After it was created.
@@ -485,8 +491,10 @@ fn s12_what_was_rolled_back_to_and_made_is_saved_before_a_deletion() {
     scene.facts.checkpoints = Fact::Known(Checkpoints::default());
     let mut down = taken_down(&scene);
     let plan = down.plan();
-    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
-    let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", described(&plan));
+    let Some(Step::WriteStatus(intent)) = plan.steps.first() else {
+        panic!("{}", described(&plan))
+    };
     down.status = (**intent).clone();
     let down = down.delete();
 
@@ -497,13 +505,13 @@ fn s12_what_was_rolled_back_to_and_made_is_saved_before_a_deletion() {
     let [running] = <[Job; 1]>::try_from(job(JobStatusState::Running)).unwrap();
     made.facts.jobs = Fact::Known(vec![Job { id, ..running }]);
     let plan = made.plan();
-    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
-    assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", described(&plan));
+    assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
 
     // It may have been created and lost.
     let plan = down.plan();
-    assert!(step_names(&plan).contains(&"remove-finalizer"), "{}", told(&plan));
-    assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"remove-finalizer"), "{}", described(&plan));
+    assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", described(&plan));
 }
 
 #[test]
@@ -514,8 +522,10 @@ fn what_was_rolled_back_to_made_and_lost_is_not_started_from_what_it_had_started
     scene.facts.checkpoints = Fact::Known(Checkpoints::default());
     let mut down = taken_down(&scene);
     let plan = down.plan();
-    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
-    let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", described(&plan));
+    let Some(Step::WriteStatus(intent)) = plan.steps.first() else {
+        panic!("{}", described(&plan))
+    };
     down.status = (**intent).clone();
     down.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: Some(1) });
     let edited = down.clone().edit(|spec| spec.image = Some("flink:fixed".to_owned()));
@@ -589,10 +599,10 @@ fn s12_an_edit_that_would_lose_the_metadata_waits_for_what_is_rolled_back_to() {
             assert!(
                 error(&plan).contains("until the last stable spec is running"),
                 "{}",
-                told(&plan)
+                described(&plan)
             );
             let ha = created(&plan, "high-availability.type");
-            assert_eq!(ha.as_deref(), Some("kubernetes"), "{}", told(&plan));
+            assert_eq!(ha.as_deref(), Some("kubernetes"), "{}", described(&plan));
             assert_eq!(created(&plan, "$internal.pipeline.job-id").as_deref(), Some(JOB_ID));
             let last = &plan.status.reconciliation_status.last_reconciled_spec;
             assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
@@ -603,13 +613,17 @@ fn s12_an_edit_that_would_lose_the_metadata_waits_for_what_is_rolled_back_to() {
             back.facts.pods = Fact::Known(vec![pod()]);
             back.facts.jobs = Fact::Known(job(JobStatusState::Running));
             let plan = back.plan();
-            assert!(step_names(&plan).iter().any(|deed| STOPS.contains(deed)), "{}", told(&plan));
+            assert!(
+                step_names(&plan).iter().any(|deed| STOPS.contains(deed)),
+                "{}",
+                described(&plan)
+            );
         }
         // A stateless job has no state to lose.
         let down = taken_down(&failing("last-state").starting());
         let scene = down.edit(edit).edit_job(|job| job.upgrade_mode = UpgradeMode::Stateless);
         let plan = scene.plan();
-        assert_eq!(restored(&plan).as_deref(), Some(""), "{}", told(&plan));
+        assert_eq!(restored(&plan).as_deref(), Some(""), "{}", described(&plan));
     }
 }
 
@@ -634,13 +648,13 @@ fn s12_another_scale_does_not_make_the_failed_spec_the_one_that_runs() {
     let stable = back.status.reconciliation_status.last_stable_spec.clone();
     let plan = back.edit_job(|job| job.parallelism = Some(4)).plan();
     let reconciliation = &plan.status.reconciliation_status;
-    assert_eq!(reconciliation.state, ReconciliationState::Upgrading, "{}", told(&plan));
+    assert_eq!(reconciliation.state, ReconciliationState::Upgrading, "{}", described(&plan));
     assert_eq!(reconciliation.last_stable_spec, stable);
-    assert!(!step_names(&plan).contains(&"scale-task-managers"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"scale-task-managers"), "{}", described(&plan));
 }
 
 #[test]
-fn s12_rolled_back_it_rests_and_is_looked_after() {
+fn s12_rolled_back_it_rests_and_is_maintained() {
     check(
         &rolled_back(),
         expect![[r#"
@@ -758,7 +772,7 @@ fn a_refusal_is_not_the_cause_of_the_next_one() {
 }
 
 #[test]
-fn why_a_spec_was_rolled_back_is_told_until_there_is_another() {
+fn why_a_spec_was_rolled_back_is_reported_until_there_is_another() {
     let back = rolled_back();
     let why = back.status.error.clone().unwrap();
     assert!(why.contains("is rolled back: the JobManager is starting"), "{why}");
@@ -809,7 +823,7 @@ fn s12_a_cancel_of_what_was_rolled_back_to_that_vanishes_leaves_it_on_record() {
         .operator_option("job.upgrade.last-state.job-cancel.enabled", "true")
         .edit(|spec| spec.image = Some("flink:newer".to_owned()));
     let plan = back.plan();
-    assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"cancel-job"), "{}", described(&plan));
     let image = |plan: &Plan| {
         let text = plan.status.reconciliation_status.last_reconciled_spec.clone();
         ReconciledSpec::parse(&text.unwrap()).unwrap().spec.image.unwrap()
@@ -826,5 +840,5 @@ fn s12_a_cancel_of_what_was_rolled_back_to_that_vanishes_leaves_it_on_record() {
     assert_eq!(image(&plan), "flink:1.20");
     let stable = plan.status.reconciliation_status.last_stable_spec.clone().unwrap();
     assert!(stable.contains("flink:1.20"), "{stable}");
-    assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"cancel-job"), "{}", described(&plan));
 }

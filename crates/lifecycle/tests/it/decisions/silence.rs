@@ -61,8 +61,8 @@ fn t14_a_stop_that_nobody_answers_for_is_decided_anew_by_ha_metadata() {
 
     let scene = down(stopping(), 300);
     let plan = scene.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
-    assert!(told(&plan).contains("event UpgradeFailed: the JobManager was asked"));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
+    assert!(described(&plan).contains("event UpgradeFailed: the JobManager was asked"));
     assert_eq!(trigger(&plan), None);
     let scene = scene.after(&plan);
     let plan = scene.plan();
@@ -76,7 +76,7 @@ fn t14_a_stop_that_nobody_answers_for_is_decided_anew_by_ha_metadata() {
     // The job took its checkpoints with it after all: the state it was started from is older.
     for has_job in [true, false] {
         let plan = with_metadata(removed.clone(), has_job, false).plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
         assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
     }
 }
@@ -100,7 +100,7 @@ fn t14_a_stop_that_may_have_left_a_savepoint_is_not_given_up() {
         without,
     ] {
         let plan = scene.plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
         assert!(trigger(&plan).is_some());
         assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
         // The JobManager is back and knows the outcome.
@@ -121,7 +121,7 @@ fn t14_a_job_manager_that_runs_in_silence_may_be_taking_the_savepoint() {
     // Ten minutes of `execution.checkpointing.timeout`, and one more.
     for (seconds, is_waited_for) in [(659, true), (660, false)] {
         let plan = asked(silent.clone(), seconds).plan();
-        assert_eq!(trigger(&plan).is_some(), is_waited_for, "{seconds}: {}", told(&plan));
+        assert_eq!(trigger(&plan).is_some(), is_waited_for, "{seconds}: {}", described(&plan));
     }
 }
 
@@ -134,7 +134,7 @@ fn t14_a_stop_is_not_taken_for_the_state_that_the_job_started_from() {
         scene = scene.clone().after(&scene.plan());
     }
     let plan = scene.plan();
-    assert!(restored(&plan).is_none(), "{}", told(&plan));
+    assert!(restored(&plan).is_none(), "{}", described(&plan));
     assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
 
     // It is a different JobManager, which read from its HA store that the job has finished.
@@ -144,7 +144,7 @@ fn t14_a_stop_is_not_taken_for_the_state_that_the_job_started_from() {
     finished.facts.stop = Fact::Known(Stop::NotFound);
     let finished = finished.clone().after(&finished.plan());
     let plan = finished.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
 }
 
@@ -160,7 +160,7 @@ fn t14_a_state_that_its_user_names_does_not_wait_for_a_silent_job_manager() {
 }
 
 #[test]
-fn t14_a_savepoint_that_takes_too_long_is_told_and_gives_way_to_a_named_state() {
+fn t14_a_savepoint_that_takes_too_long_is_reported_and_gives_way_to_a_named_state() {
     for (stop, seconds) in [(Fact::Known(Stop::Pending), 660), (Fact::Unknown(String::new()), 660)]
     {
         let mut scene = asked(stopping(), seconds - 1);
@@ -169,11 +169,11 @@ fn t14_a_savepoint_that_takes_too_long_is_told_and_gives_way_to_a_named_state() 
         assert_eq!(redeploy(scene.clone()).plan().because, "waiting for the savepoint");
         let late = asked(scene, seconds);
         let plan = late.plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
         assert!(trigger(&plan).is_some());
         assert!(error(&plan).contains("has not stopped, so the change waits"), "{}", error(&plan));
         let plan = redeploy(late).plan();
-        assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
     }
 }
 
@@ -188,7 +188,7 @@ fn t14_a_stop_that_no_job_manager_knows_of_is_lost_when_the_job_does_not_run() {
     let plan = late.plan();
     assert_eq!((plan.because.as_str(), trigger(&plan)), ("the stop-with-savepoint was lost", None));
     let plan = late.after(&plan).plan();
-    assert!(step_names(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-job-manager"), "{}", described(&plan));
 }
 
 #[test]
@@ -197,14 +197,14 @@ fn t16_a_cancellation_that_nobody_answers_for_is_decided_anew_by_ha_metadata() {
     assert_eq!(plan.because, "waiting for the job to be cancelled");
     let scene = down(cancelling(), 300);
     let plan = scene.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     let plan = scene.after(&plan).plan();
     assert_eq!(step_names(&plan), ["record-revision", "write-status", "stop-job-manager"]);
     assert_eq!(plan.because, "removing the JobManager and keeping HA metadata");
 
     let doubtful = with_metadata(down(cancelling(), 300), true, false);
     let plan = doubtful.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     assert_eq!(plan.status.job_status.state, Some(JobStatusState::Cancelling));
     assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
 }
@@ -235,7 +235,7 @@ fn t16_a_cancellation_that_nobody_saw_end_is_not_taken_for_the_state_that_the_jo
         for mut scene in [lost, told_so, late] {
             for _ in 0..4 {
                 let plan = scene.plan();
-                assert_eq!(restored(&plan), None, "{}", told(&plan));
+                assert_eq!(restored(&plan), None, "{}", described(&plan));
                 scene = scene.after(&plan);
                 if scene.status.reconciliation_status.state == ReconciliationState::Upgrading
                     && scene.status.job_manager_deployment_status
@@ -276,7 +276,7 @@ fn an_end_that_is_known_by_its_result_only_leaves_no_known_state() {
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
         assert_eq!(path, (!is_known).then_some(LAST_STATE_PATH), "{name} {start} {seen:?}");
         let is_restarted = step_names(&plan).contains(&"delete-job-manager");
-        assert_eq!(is_restarted, is_known, "{}", told(&plan));
+        assert_eq!(is_restarted, is_known, "{}", described(&plan));
         assert_eq!(error(&plan).contains("savepointRedeployNonce"), !is_known, "{}", error(&plan));
     }
 }
@@ -287,7 +287,7 @@ fn what_waits_for_an_ended_job_without_a_job_manager_is_refused() {
     scene.status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
     scene.status.job_status.state = Some(JobStatusState::Failed);
     let plan = scene.edit(|spec| spec.flink_version = Some(FlinkVersion::V2_0)).plan();
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     assert!(error(&plan).contains("Revert the change of `spec.flinkVersion`"), "{}", error(&plan));
 }
 
@@ -305,7 +305,7 @@ fn what_an_ended_job_left_is_not_dropped_for_metadata_that_are_left() {
         let scene = ended(path, false);
         let plan = scene.plan();
         assert_eq!(plan.status.job_status.upgrade_savepoint_path.as_deref(), Some(path));
-        assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
         let mut removed = scene.after(&plan);
         removed.facts.job_manager = Fact::Known(None);
         removed.facts.pods = Fact::Known(vec![]);
@@ -313,13 +313,13 @@ fn what_an_ended_job_left_is_not_dropped_for_metadata_that_are_left() {
     }
     // A checkpoint in metadata is no older than another one, but may be older than a savepoint.
     let plan = ended(checkpoint, true).plan();
-    assert!(step_names(&plan).contains(&"stop-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-job-manager"), "{}", described(&plan));
     let version = |scene: Scene| scene.edit(|spec| spec.flink_version = Some(FlinkVersion::V2_0));
     let mut finished = ended(SAVEPOINT, true);
     finished.status.job_status.state = Some(JobStatusState::Finished);
     for scene in [finished, version(ended(checkpoint, true))] {
         let plan = scene.plan();
-        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
         assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
         assert!(plan.status.job_status.upgrade_savepoint_path.is_some());
     }
@@ -336,7 +336,7 @@ fn t14_a_job_that_nobody_knows_any_more_is_not_waited_for_in_silence() {
     assert_eq!((plan.because.as_str(), trigger(&plan)), ("the stop-with-savepoint was lost", None));
     let lost = scene.after(&plan);
     let plan = lost.plan();
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     assert!(error(&plan).contains("savepointRedeployNonce"), "{}", error(&plan));
     let again = lost.clone().after(&plan);
     assert_eq!(again.plan().status, plan.status, "nothing is written at rest");

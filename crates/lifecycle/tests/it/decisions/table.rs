@@ -98,7 +98,7 @@ fn ids(test: &Named) -> Vec<String> {
 }
 
 #[test]
-fn every_row_is_told_and_shown_by_tests_that_there_are() {
+fn every_row_is_reported_and_shown_by_tests_that_there_are() {
     let known = ["src", "crates", "tests/it"].into_iter().flat_map(tests_below);
     let known: BTreeSet<String> = known.map(|test| test.name).collect();
     for (id, Row { rule, tests }) in rows() {

@@ -25,13 +25,13 @@ pub(super) fn without_high_availability(scene: Scene) -> Scene {
 fn metadata_that_lose_their_checkpoint_before_they_are_used_start_nothing() {
     let mut removed = removed(another_image(Scene::running("last-state")));
     assert_eq!(removed.status.reconciliation_status.state, ReconciliationState::Upgrading);
-    let start = told(&removed.plan());
+    let start = described(&removed.plan());
     assert!(start.contains("KUBERNETES_OPERATOR_LAST_STATE"), "{start}");
 
     // The job ended during the take-down, and removed its checkpoints.
     removed.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: None });
     let plan = removed.plan();
-    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
     let error = error(&plan);
     assert!(error.contains("names no checkpoint although the job had one"), "{error}");
 }
@@ -45,7 +45,7 @@ fn ha_metadata_that_has_gone_back_is_not_restored() {
     let mut removed = removed(scene.after(&plan));
     removed.facts.ha_metadata = metadata(6);
     let plan = removed.plan();
-    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
     assert!(error(&plan).contains("names checkpoint 6"), "{}", error(&plan));
     // A checkpoint that completed before the JobManager ended.
     removed.facts.ha_metadata = metadata(8);
@@ -73,7 +73,7 @@ fn a_first_checkpoint_that_comes_before_the_job_manager_goes_is_not_gone_by() {
     // It failed during the take-down.
     removed.facts.ha_metadata = metadata(None);
     let plan = removed.plan();
-    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
     assert!(error(&plan).contains("names no checkpoint although"), "{}", error(&plan));
 }
 
@@ -87,7 +87,7 @@ fn an_invalid_edit_does_not_resume_a_job_that_is_being_suspended() {
         });
         let plan = scene.plan();
         let is_started = step_names(&plan).contains(&"create-cluster");
-        assert_eq!(is_started, state == JobState::Running, "{}", told(&plan));
+        assert_eq!(is_started, state == JobState::Running, "{}", described(&plan));
         assert!(error(&plan).contains("parallelism"), "{}", error(&plan));
     }
 }
@@ -158,7 +158,7 @@ fn without_high_availability_an_ended_job_that_runs_again_is_not_started_from_it
 
 /// The end is recorded by the operator's clock, and the container's start by the node's.
 #[test]
-fn without_high_availability_a_run_after_the_end_is_told_by_the_clock_of_its_node() {
+fn without_high_availability_a_run_after_the_end_is_recognised_by_the_clock_of_its_node() {
     let ended = |began: i64, recorded: i64, came_up: i64| {
         let mut scene = another_image(ended());
         let text = |seconds| Some(ago(seconds).as_millisecond().to_string());
@@ -190,7 +190,7 @@ fn started() -> Scene {
     down = down.without_metadata();
     down.status.job_status.state = Some(JobStatusState::Finished);
     let plan = down.plan();
-    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", described(&plan));
     down.status = intent(&plan);
     down
 }
@@ -214,7 +214,7 @@ fn a_job_manager_that_was_made_and_lost_before_anything_was_recorded_is_recovere
     let mut unreadable = crashed.clone();
     unreadable.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
     let plan = unreadable.plan();
-    assert_eq!(restored(&plan), None, "{}", told(&plan));
+    assert_eq!(restored(&plan), None, "{}", described(&plan));
     assert!(error(&plan).contains("it is unknown whether it was"), "{}", error(&plan));
     let mut named = unreadable.edit_job(|job| {
         job.initial_savepoint_path = Some(CHECKPOINT.to_owned());
@@ -225,9 +225,9 @@ fn a_job_manager_that_was_made_and_lost_before_anything_was_recorded_is_recovere
     assert_eq!(restored(&named.plan()).as_deref(), Some(CHECKPOINT));
     crashed.facts.ha_metadata = Fact::Known(WITH_CHECKPOINT);
     let plan = crashed.plan();
-    assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+    assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", described(&plan));
     let plan = crashed.after(&plan).plan();
-    let told = told(&plan);
+    let told = described(&plan);
     assert!(told.contains("KUBERNETES_OPERATOR_LAST_STATE"), "{told}");
 }
 
@@ -236,7 +236,7 @@ fn started_first(mode: &str) -> Scene {
     let path = Some(SAVEPOINT.to_owned());
     let mut new = Scene::new(mode).edit_job(|job| job.initial_savepoint_path = path);
     let plan = new.plan();
-    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+    assert_eq!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", described(&plan));
     new.status = intent(&plan);
     new
 }
@@ -252,13 +252,13 @@ fn going(scene: &Scene) -> Scene {
 }
 
 #[test]
-fn a_first_start_is_not_made_again_while_nobody_can_tell_whether_it_was() {
+fn a_first_start_is_not_made_again_while_nobody_knows_whether_it_was() {
     let crashed = started_first("savepoint");
     assert_eq!(restored(&crashed.plan()).as_deref(), Some(SAVEPOINT), "it was never made");
     let mut unreadable = crashed.clone();
     unreadable.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
     let plan = unreadable.plan();
-    assert_eq!(restored(&plan), None, "{}", told(&plan));
+    assert_eq!(restored(&plan), None, "{}", described(&plan));
     assert!(error(&plan).contains("it is unknown whether it was"), "{}", error(&plan));
     assert_eq!(plan.status.job_status.job_id, crashed.status.job_status.job_id);
     // Nor is it suspended in the state that it was to start from.
@@ -283,17 +283,17 @@ fn a_first_start_whose_job_manager_somebody_deletes_goes_on_by_its_metadata() {
         let crashed = started_first("savepoint").edit_job(|job| job.state = wanted);
         let mut going = going(&crashed);
         let plan = going.plan();
-        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
         going = going.after(&plan);
         going.facts.job_manager = Fact::Known(None);
         going.facts.ha_metadata = Fact::Known(WITH_CHECKPOINT);
         let mut plan = going.plan();
-        let mut all = told(&plan);
+        let mut all = described(&plan);
         for _ in 0..2 {
-            assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+            assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", described(&plan));
             going = going.after(&plan);
             plan = going.plan();
-            all += &told(&plan);
+            all += &described(&plan);
         }
         let by_metadata = if wanted == JobState::Running {
             "from execution.savepoint.path: KUBERNETES_OPERATOR_LAST_STATE"
@@ -306,7 +306,7 @@ fn a_first_start_whose_job_manager_somebody_deletes_goes_on_by_its_metadata() {
 }
 
 #[test]
-fn a_rollback_is_not_started_again_while_nobody_can_tell_whether_it_was() {
+fn a_rollback_is_not_started_again_while_nobody_knows_whether_it_was() {
     let mut rolling_back = started();
     let stable = rolling_back.status.reconciliation_status.last_stable_spec.clone();
     assert!(stable.is_some());
@@ -314,13 +314,13 @@ fn a_rollback_is_not_started_again_while_nobody_can_tell_whether_it_was() {
     rolling_back.facts.ha_metadata = Fact::Unknown("no answer".to_owned());
     for scene in [going(&rolling_back), rolling_back.clone()] {
         let plan = scene.plan();
-        assert_eq!(restored(&plan), None, "{}", told(&plan));
+        assert_eq!(restored(&plan), None, "{}", described(&plan));
     }
     let plan = rolling_back.plan();
     assert!(error(&plan).contains("it is unknown whether it was"), "{}", error(&plan));
     rolling_back.facts.ha_metadata = Fact::Known(WITH_CHECKPOINT);
     let plan = rolling_back.plan();
-    assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", told(&plan));
+    assert_ne!(restored(&plan).as_deref(), Some(SAVEPOINT), "{}", described(&plan));
 }
 
 #[test]
@@ -333,10 +333,10 @@ fn a_job_manager_that_was_made_before_anything_was_recorded_is_saved_before_a_de
     let id = made.status.job_status.job_id.clone().unwrap();
     made.facts.jobs = Fact::Known(vec![Job { id, ..job(JobStatusState::Running).pop().unwrap() }]);
     let plan = made.plan();
-    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", described(&plan));
 
     let plan = option(started()).delete().plan();
-    assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"delete-ha-metadata"), "{}", described(&plan));
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn an_unhealthy_job_that_ends_on_its_way_out_is_not_started_from_older_state() {
     let mut down = removed(unhealthy);
     down.facts.ha_metadata = Fact::Known(HaMetadata { has_job: true, checkpoint: None });
     let plan = down.plan();
-    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
     assert!(error(&plan).contains("names no checkpoint although"), "{}", error(&plan));
 }
 
@@ -357,8 +357,8 @@ fn a_cancel_that_may_never_have_arrived_does_not_spare_a_deletion_its_savepoint(
     scene.status.reconciliation_status.state = ReconciliationState::Upgrading;
     scene.facts.jobs = Fact::Known(job(JobStatusState::Running));
     let plan = scene.delete().plan();
-    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
-    assert!(!step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", described(&plan));
+    assert!(!step_names(&plan).contains(&"cancel-job"), "{}", described(&plan));
 }
 
 /// The JobManager's container restarted, and runs the job from its original start.
@@ -386,7 +386,7 @@ fn without_high_availability_the_record_of_an_ended_job_outlives_its_next_run() 
         assert_eq!(plan.status.job_status.state, Some(JobStatusState::Failed));
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
         assert_eq!(path, Some(SAVEPOINT), "the next run's end must not take its place");
-        assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
         assert!(error(&plan).contains("the job ended (FAILED) with"), "{}", error(&plan));
     }
     // A run since then that is no longer listed may have got further.
@@ -396,7 +396,7 @@ fn without_high_availability_the_record_of_an_ended_job_outlives_its_next_run() 
     assert!(error(&plan).contains("either run may have"), "{}", error(&plan));
     // Its JobManager lists it as it ended, so it is the same run.
     let plan = another_image(ended()).plan();
-    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
 }
 
 /// Cancelled a minute ago for an upgrade.
@@ -446,7 +446,7 @@ fn without_high_availability_a_stop_is_not_asked_of_the_next_run() {
         .operator_option("job.savepoint-on-deletion", "true")
         .delete();
     let plan = deleted.plan();
-    assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
 }
 
 #[test]
@@ -464,7 +464,7 @@ fn without_high_availability_a_deletion_does_not_save_the_run_after_a_cancelled_
     unlisted.facts.jobs = Fact::Known(vec![]);
     for scene in [rerun.clone(), unlisted] {
         let plan = scene.plan();
-        assert!(!step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+        assert!(!step_names(&plan).contains(&"stop-with-savepoint"), "{}", described(&plan));
         assert!(error(&plan).contains("the job was cancelled"), "{}", error(&plan));
         assert_eq!(plan.status.job_status.state, Some(JobStatusState::Cancelling));
     }
@@ -487,7 +487,7 @@ fn without_high_availability_a_pending_stop_is_not_taken_for_one_of_the_next_run
     info.trigger_timestamp = Some(ago(60).as_millisecond());
     rerun.facts.stop = Fact::Known(Stop::NotFound);
     let plan = rerun.plan();
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     assert!(error(&plan).contains("asked to stop with a savepoint"), "{}", error(&plan));
 }
 
@@ -498,7 +498,7 @@ fn without_high_availability_the_job_manager_of_a_job_that_may_run_anew_is_not_r
     let mut unlisted = run_anew(scene, JobStatusState::Running);
     unlisted.facts.jobs = Fact::Known(vec![]);
     let plan = unlisted.plan();
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     assert!(error(&plan).contains("the job ended (FAILED) with"), "{}", error(&plan));
 }
 
@@ -585,13 +585,18 @@ fn deeds_of(scene: &Scene) -> Vec<&'static str> {
 fn an_edit_that_is_refused_starts_no_lost_job_empty() {
     let lost = |mode: &str| Scene::running(mode).option("high-availability.type", "NONE").gone();
     let plan = lost("stateless").without_metadata().plan();
-    assert_eq!(created(&plan, "execution.savepoint.path"), Some(String::new()), "{}", told(&plan));
+    assert_eq!(
+        created(&plan, "execution.savepoint.path"),
+        Some(String::new()),
+        "{}",
+        described(&plan)
+    );
     let refused = lost("last-state").without_metadata().edit_job(|job| {
         job.upgrade_mode = UpgradeMode::Stateless;
         job.parallelism = Some(-1);
     });
     let plan = refused.plan();
-    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
     assert!(error(&plan).contains("HA metadata is not available"), "{}", error(&plan));
 }
 
@@ -603,17 +608,17 @@ fn without_high_availability_a_job_that_failed_before_it_saved_anything_may_run_
     scene.status.job_status.start_time = Some(found.start_time.to_string());
     let start_time = ago(10).as_millisecond();
     scene.facts.jobs = Fact::Known(vec![Job { start_time, ..found }]);
-    for (path, is_told) in [(SAVEPOINT, false), (CHECKPOINT, true)] {
+    for (path, is_reported) in [(SAVEPOINT, false), (CHECKPOINT, true)] {
         let latest = Some(CompletedState { path: path.to_owned(), at: None });
         scene.facts.checkpoints = Fact::Known(Checkpoints { latest, ..Checkpoints::default() });
         let plan = scene.plan();
         assert_eq!(
             error(&plan).contains("runs the job again"),
-            is_told,
+            is_reported,
             "{path}: {}",
             error(&plan)
         );
-        let state = if is_told { JobStatusState::Failed } else { JobStatusState::Running };
+        let state = if is_reported { JobStatusState::Failed } else { JobStatusState::Running };
         assert_eq!(plan.status.job_status.state, Some(state), "{path}");
     }
 }

@@ -47,7 +47,7 @@ fn to_be_rolled_back(mode: &str) -> Scene {
 }
 
 #[test]
-fn a_path_beside_a_start_without_state_is_not_dropped() {
+fn a_path_alongside_a_start_without_state_is_not_dropped() {
     for mode in ["savepoint", "last-state"] {
         for (case, scene) in [
             ("lost", started_again(mode).gone()),
@@ -58,11 +58,15 @@ fn a_path_beside_a_start_without_state_is_not_dropped() {
             ("rolled back", to_be_rolled_back(mode)),
         ] {
             let plan = scene.plan();
-            assert_eq!(step_names(&plan), [""; 0], "{mode}, {case}: {}", told(&plan));
+            assert_eq!(step_names(&plan), [""; 0], "{mode}, {case}: {}", described(&plan));
             let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
             assert_eq!(path, Some(TAKEN_OVER), "{mode}, {case}");
             let is_waiting = plan.because.starts_with("the change waits");
-            assert!(is_waiting || error(&plan).contains(TAKEN_OVER), "{case}: {}", told(&plan));
+            assert!(
+                is_waiting || error(&plan).contains(TAKEN_OVER),
+                "{case}: {}",
+                described(&plan)
+            );
         }
     }
 }
@@ -78,7 +82,7 @@ fn a_checkpoint_of_its_own_is_newer_than_a_path_of_whatever_start() {
         let plan = scene.plan();
         let is_lost = scene.facts.job_manager == Fact::Known(None);
         let deed = if is_lost { "create-cluster" } else { "stop-job-manager" };
-        assert!(step_names(&plan).contains(&deed), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&deed), "{}", described(&plan));
         let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
         assert_eq!(path, Some("KUBERNETES_OPERATOR_LAST_STATE"));
     }
@@ -87,7 +91,7 @@ fn a_checkpoint_of_its_own_is_newer_than_a_path_of_whatever_start() {
 #[test]
 fn a_job_that_keeps_no_state_is_not_asked_for_any() {
     let plan = started_again("stateless").gone().plan();
-    assert_eq!(restored(&plan).as_deref(), Some(""), "{}", told(&plan));
+    assert_eq!(restored(&plan).as_deref(), Some(""), "{}", described(&plan));
 }
 
 #[test]
@@ -106,11 +110,21 @@ fn an_edit_of_what_is_rolled_back_does_not_wait_for_a_cancellation_that_nobody_s
         scene.facts.job_manager = Fact::Known(Some(job_manager()));
         let scene = edited(scene);
         let plan = scene.plan();
-        assert_eq!(phases_of(&scene.status, &plan), [Phase::Starting], "{mode}: {}", told(&plan));
+        assert_eq!(
+            phases_of(&scene.status, &plan),
+            [Phase::Starting],
+            "{mode}: {}",
+            described(&plan)
+        );
         let mut scene = scene.after(&plan);
         scene.facts.job_manager = Fact::Known(None);
         let plan = scene.plan();
-        assert_eq!(phases_of(&scene.status, &plan), [Phase::Running], "{mode}: {}", told(&plan));
+        assert_eq!(
+            phases_of(&scene.status, &plan),
+            [Phase::Running],
+            "{mode}: {}",
+            described(&plan)
+        );
     }
 }
 
@@ -126,9 +140,9 @@ fn a_job_that_was_cancelled_goes_on_from_what_it_left() {
             let mut scene = scene.without_metadata().path(TAKEN_OVER);
             scene.status.job_status.state = Some(JobStatusState::Canceled);
             let plan = scene.plan();
-            assert!(step_names(&plan).contains(&"create-cluster"), "{mode}: {}", told(&plan));
+            assert!(step_names(&plan).contains(&"create-cluster"), "{mode}: {}", described(&plan));
             let path = plan.status.job_status.upgrade_savepoint_path.as_deref();
-            assert_eq!(path, Some(TAKEN_OVER), "{mode}: {}", told(&plan));
+            assert_eq!(path, Some(TAKEN_OVER), "{mode}: {}", described(&plan));
             scene.resource.spec.job.as_mut().unwrap().upgrade_mode = UpgradeMode::Stateless;
             let path = scene.plan().status.job_status.upgrade_savepoint_path.clone();
             assert_eq!(path, None, "its user does not care for state");

@@ -67,7 +67,9 @@ fn first_submission() -> Scene {
     let scene = Scene::new("savepoint")
         .edit_job(|job| job.initial_savepoint_path = Some(SAVEPOINT.to_owned()));
     let plan = scene.plan();
-    let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    let Some(Step::WriteStatus(intent)) = plan.steps.first() else {
+        panic!("{}", described(&plan))
+    };
     let mut scene = scene.clone();
     scene.status = (**intent).clone();
     scene
@@ -168,7 +170,7 @@ fn t09_a_job_manager_that_went_silent_is_no_lost_job() {
 }
 
 #[test]
-fn t10_a_lost_deployment_is_told_and_recovered_in_the_same_pass() {
+fn t10_a_lost_deployment_is_reported_and_recovered_in_the_same_pass() {
     let mut scene = Scene::running("last-state");
     scene.facts.job_manager = Fact::Known(None);
     scene.facts.pods = Fact::Known(vec![]);
@@ -188,7 +190,7 @@ fn t10_a_lost_deployment_is_told_and_recovered_in_the_same_pass() {
 }
 
 #[test]
-fn t11_a_pod_that_cannot_start_is_an_error_told_once() {
+fn t11_a_pod_that_cannot_start_is_an_error_reported_once() {
     let scene = Scene::running("savepoint").starting().pod_problem("CrashLoopBackOff", true);
     check(
         &scene,

@@ -3,7 +3,7 @@
 use super::*;
 use api::status::LifecycleState;
 use lifecycle::conditions::{UPGRADE_ADMITTED, UPGRADES_PAUSED, WAITS_FOR_TURN};
-use lifecycle::upgrade_budget::{Limits, Of, ResourceKind, Standing, UpgradeBudget};
+use lifecycle::upgrade_budget::{Limits, Of, Progress, ResourceKind, UpgradeBudget};
 use lifecycle::world::Turn;
 
 fn edited(turn: Turn) -> Scene {
@@ -13,7 +13,7 @@ fn edited(turn: Turn) -> Scene {
     scene
 }
 
-fn told_of(plan: &Plan) -> Option<(&str, Option<i64>)> {
+fn reported_of(plan: &Plan) -> Option<(&str, Option<i64>)> {
     let condition =
         plan.status.conditions.iter().find(|it| it.type_.as_deref() == Some(UPGRADE_ADMITTED))?;
     Some((condition.reason.as_deref()?, condition.observed_generation))
@@ -24,7 +24,7 @@ fn a_change_that_waits_stops_nothing_and_says_so_once() {
     let mut scene = edited(Turn::Waits);
     let plan = scene.plan();
     assert!(matches!(plan.steps[..], [Step::Event(_)]), "{:?}", plan.steps);
-    assert_eq!(told_of(&plan), Some((WAITS_FOR_TURN, Some(2))));
+    assert_eq!(reported_of(&plan), Some((WAITS_FOR_TURN, Some(2))));
     scene.status = (*plan.status).clone();
     let again = scene.plan();
     assert!(again.steps.is_empty() && again.status == plan.status, "{:?}", step_names(&again));
@@ -32,19 +32,19 @@ fn a_change_that_waits_stops_nothing_and_says_so_once() {
     scene.facts.turn = Fact::Known(Turn::Paused);
     let paused = scene.plan();
     assert!(matches!(paused.steps[..], [Step::Event(_)]), "{:?}", paused.steps);
-    assert_eq!(told_of(&paused), Some((UPGRADES_PAUSED, Some(2))));
+    assert_eq!(reported_of(&paused), Some((UPGRADES_PAUSED, Some(2))));
     scene.facts.turn = Fact::Known(Turn::Taken);
     let taken = scene.plan();
     assert!(step_names(&taken).contains(&"stop-with-savepoint"), "{:?}", step_names(&taken));
-    assert_eq!(told_of(&taken), None);
+    assert_eq!(reported_of(&taken), None);
 }
 
 #[test]
-fn who_waits_for_one_that_takes_long_is_told_its_name() {
+fn who_waits_for_one_that_takes_long_is_shown_its_name() {
     let since = "2026-01-01T00:00:00Z".parse().unwrap();
     let scene = edited(Turn::WaitsFor { name: "shop/clicks".to_owned(), since });
     let plan = scene.plan();
-    assert_eq!(told_of(&plan), Some((WAITS_FOR_TURN, Some(2))));
+    assert_eq!(reported_of(&plan), Some((WAITS_FOR_TURN, Some(2))));
     assert!(
         plan.because.contains("the one of `shop/clicks` since 2026-01-01T00:00:00Z"),
         "{plan:?}"
@@ -72,19 +72,19 @@ fn an_upgrade_that_stays_down_does_not_keep_its_turn() {
         status.reconciliation_status.last_reconciled_spec.clone();
     status.lifecycle_state = Some(LifecycleState::Upgrading);
     for error in [None, Some("Manual restore required.".to_owned())] {
-        let (is_told, mut budget) = (error.is_some(), UpgradeBudget::default());
+        let (is_reported, mut budget) = (error.is_some(), UpgradeBudget::default());
         let mut now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         assert_eq!(budget.ask(&of("a"), 2, &limits, now), Turn::Taken);
         status.error = None;
-        let _woken = budget.seen(&of("a"), 2, Standing::of(&status), &limits, now);
+        let _woken = budget.seen(&of("a"), 2, Progress::of(&status), &limits, now);
         assert_eq!(budget.ask(&of("b"), 2, &limits, now), Turn::Waits);
         status.error = error;
-        if is_told {
+        if is_reported {
             status.job_manager_deployment_status = JobManagerDeploymentStatus::Missing;
         } else {
             now += limits.patience;
         }
-        let _woken = budget.seen(&of("a"), 2, Standing::of(&status), &limits, now);
+        let _woken = budget.seen(&of("a"), 2, Progress::of(&status), &limits, now);
         assert_eq!(budget.ask(&of("b"), 2, &limits, now), Turn::Paused, "it has failed");
         let _woken = budget.resume(&limits, now);
         assert_eq!(budget.ask(&of("b"), 2, &limits, now), Turn::Taken);
@@ -98,7 +98,7 @@ fn whether_it_is_its_turn_must_be_known() {
     scene.facts.turn = Fact::Unknown("the list is not complete".to_owned());
     let plan = scene.plan();
     assert!(plan.steps.is_empty(), "{:?}", step_names(&plan));
-    assert_eq!(told_of(&plan), Some((WAITS_FOR_TURN, Some(2))), "it keeps its place");
+    assert_eq!(reported_of(&plan), Some((WAITS_FOR_TURN, Some(2))), "it keeps its place");
 }
 
 #[test]

@@ -65,11 +65,11 @@ fn rest_service(plan: &Plan) -> serde_json::Value {
         Step::Own(ClusterStep::FinishCluster(objects)) => objects.services.last().cloned(),
         _ => None,
     });
-    made.unwrap_or_else(|| panic!("{}", told(plan)))
+    made.unwrap_or_else(|| panic!("{}", described(plan)))
 }
 
 #[test]
-fn what_is_missing_beside_a_job_manager_is_made_while_nothing_else_is_wanted() {
+fn what_is_missing_alongside_a_job_manager_is_made_while_nothing_else_is_wanted() {
     let plan = made("savepoint").plan();
     assert_eq!(step_names(&plan), ["finish-cluster"]);
     assert_eq!(plan.status.reconciliation_status.state, ReconciliationState::Deployed);
@@ -88,23 +88,23 @@ fn what_is_missing_beside_a_job_manager_is_made_while_nothing_else_is_wanted() {
 }
 
 #[test]
-fn an_edit_is_followed_although_something_is_missing_beside_the_job_manager() {
+fn an_edit_is_followed_although_something_is_missing_alongside_the_job_manager() {
     let edits: [fn(Scene) -> Scene; 2] =
         [suspend, |scene| scene.edit(|spec| spec.restart_nonce = Some(1))];
     for edited in edits {
         let plan = edited(unfinished("stateless")).plan();
-        assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
         // After a crash its creation is recorded first, whatever is rejected beside it.
         let crashed = edited(made("stateless"));
         let adopted = crashed.plan();
-        assert_eq!(step_names(&adopted), ["finish-cluster"], "{}", told(&adopted));
+        assert_eq!(step_names(&adopted), ["finish-cluster"], "{}", described(&adopted));
         let mut refused = crashed.after(&adopted);
         refused.status.cluster_info.insert(UNFINISHED_DEPLOYMENT.key.to_owned(), "d1".to_owned());
         let plan = refused.plan();
-        assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+        assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
     }
     let plan = suspend(unfinished("savepoint")).plan();
-    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", described(&plan));
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn what_was_refused_is_made_by_the_spec_that_mends_it() {
     let annotations = |plan: &Plan| rest_service(plan)["metadata"]["annotations"].clone();
     assert_eq!(annotations(&scene.plan()), json!({"bad key!": "x"}));
     let plan = mended(scene.clone()).plan();
-    assert_eq!(annotations(&plan), json!(null), "{}", told(&plan));
-    assert_eq!(step_names(&plan), ["finish-cluster"], "{}", told(&plan));
+    assert_eq!(annotations(&plan), json!(null), "{}", described(&plan));
+    assert_eq!(step_names(&plan), ["finish-cluster"], "{}", described(&plan));
     // A job that only stops applies nothing new.
     assert_eq!(annotations(&suspend(scene).plan()), json!({"bad key!": "x"}));
 }

@@ -54,17 +54,17 @@ fn removed(scene: &Scene) -> Scene {
 }
 
 fn start_of(scene: &Scene) -> String {
-    let told = told(&scene.plan());
+    let told = described(&scene.plan());
     told.lines().find(|line| line.contains("create-cluster")).unwrap_or(&told).trim().to_owned()
 }
 
 #[test]
-fn an_unstarted_job_manager_is_kept_from_starting_before_anything_is_decided() {
+fn an_unstarted_job_manager_is_prevented_from_starting_before_anything_is_decided() {
     let scene = to_another_image(unstarted());
     let plan = scene.plan();
     let stop =
         Step::Own(ClusterStep::StopJobManager { uid: job_manager().uid, unstarted: Some(seen()) });
-    assert!(plan.steps.contains(&stop), "{}", told(&plan));
+    assert!(plan.steps.contains(&stop), "{}", described(&plan));
     assert_eq!(
         step_names(&plan),
         ["write-status", "stop-job-manager"],
@@ -112,7 +112,7 @@ fn an_unstarted_job_manager_that_comes_to_run_on_its_way_out_is_none() {
     ending.facts.pods = Fact::Known(vec![ending_pod(true)]);
     let plan = ending.plan();
     let stop = Step::Own(ClusterStep::StopJobManager { uid: job_manager().uid, unstarted: None });
-    assert!(plan.steps.contains(&stop), "{}", told(&plan));
+    assert!(plan.steps.contains(&stop), "{}", described(&plan));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn an_unstarted_job_manager_stays_unstarted_while_its_pod_is_not_terminating() {
     let waiting = Pod { has_started: false, ending_since: None, ..pod() };
     ending.facts.pods = Fact::Known(vec![waiting]);
     let plan = ending.plan();
-    assert_eq!(step_names(&plan), [""; 0], "it was deployed long ago: {}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "it was deployed long ago: {}", described(&plan));
     ending.facts.pods = Fact::Known(vec![]);
     let start = start_of(&removed(&removed(&ending)));
     assert!(start.contains("flink:other") && start.contains(SAVEPOINT), "{start}");
@@ -136,13 +136,13 @@ fn an_unstarted_job_manager_that_had_replicas_again_is_none() {
     }
     let removed = removed(&ending);
     let plan = removed.plan();
-    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
     assert!(error(&plan).contains("Manual restore required"), "{}", error(&plan));
     ending.status.job_status.update_time = Some(ago(600).as_millisecond().to_string());
     // A pod that is not ending belongs to replicas that someone added.
     ending.facts.pods = Fact::Known(vec![Pod { ending_since: None, ..pod() }]);
     let stop = Step::Own(ClusterStep::StopJobManager { uid: job_manager().uid, unstarted: None });
-    assert!(ending.plan().steps.contains(&stop), "{}", told(&ending.plan()));
+    assert!(ending.plan().steps.contains(&stop), "{}", described(&ending.plan()));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_change_that_an_unstarted_job_manager_was_removed_for_is_waited_for_a_minute
     let removed = removed(&stopped(&to_another_image(unstarted())));
     let invalid = removed.edit_job(|job| job.parallelism = Some(-1));
     let plan = invalid.plan();
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     let mut later = invalid.clone().after(&plan);
     let long_ago = ago(60).to_string();
     later.status.cluster_info.insert("RemovedUnstarted".to_owned(), long_ago);
@@ -196,7 +196,7 @@ fn an_unstarted_job_manager_that_another_operator_made_since_is_none() {
     for scene in [deployed, seen] {
         for scene in [scene.clone(), back(scene)] {
             let plan = scene.plan();
-            assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+            assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
             assert!(error(&plan).contains("HA metadata is not available"), "{}", error(&plan));
         }
     }
@@ -207,11 +207,11 @@ fn a_first_start_waits_for_the_pods_of_an_earlier_cluster_of_its_name() {
     let mut scene = Scene::new("stateless");
     scene.facts.pods = Fact::Known(vec![Pod { ending_since: Some(ago(3)), ..pod() }]);
     let plan = scene.plan();
-    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
     assert_eq!(plan.status.error, None);
     scene.facts.pods = Fact::Known(vec![pod()]);
     let plan = scene.plan();
-    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", told(&plan));
+    assert!(!step_names(&plan).contains(&"create-cluster"), "{}", described(&plan));
     assert!(error(&plan).contains("[orders-x]"), "{}", error(&plan));
     scene.facts.pods = Fact::Known(vec![]);
     assert!(step_names(&scene.plan()).contains(&"create-cluster"));

@@ -76,7 +76,7 @@ fn what_they_say_comes_together_with_what_is_built_in() {
 }
 
 #[test]
-fn one_that_is_away_holds_the_change_back_and_is_told_once() {
+fn one_that_is_away_holds_the_change_back_and_is_reported_once() {
     let scene = judged(changed(), Err("it answered 503"));
     let plan = scene.plan();
     assert_eq!(step_names(&plan), Vec::<&str>::new());
@@ -93,7 +93,8 @@ fn an_upgrade_goes_on_to_the_spec_that_was_judged_while_a_newer_one_waits() {
     let scene = Scene::running("savepoint").upgrading(UpgradeMode::Savepoint).path(SAVEPOINT);
     let scene = scene.edit(|spec| spec.image = Some("flink:new".to_owned()));
     let plan = judged(scene, Err("it answered 503")).plan();
-    let created = plan.steps.iter().map(told_step).find(|step| step.starts_with("create-cluster"));
+    let created =
+        plan.steps.iter().map(described_step).find(|step| step.starts_with("create-cluster"));
     assert!(created.unwrap().contains("flink:1.20"), "{:?}", step_names(&plan));
 }
 

@@ -29,7 +29,7 @@ fn leaving() -> Scene {
 }
 
 #[test]
-fn a_pod_that_keeps_the_old_deployment_is_told_by_name_node_and_finalizer() {
+fn a_pod_that_keeps_the_old_deployment_is_reported_by_name_node_and_finalizer() {
     let held = Pod {
         name: "orders-taskmanager-1-1".to_owned(),
         ending_since: Some(ago(60)),
@@ -47,9 +47,9 @@ fn a_pod_that_keeps_the_old_deployment_is_told_by_name_node_and_finalizer() {
         let plan = scene.plan();
         let told = error(&plan);
         for part in ["orders-taskmanager-1-1", "gone-7", "example.com/hold", "out-of-service"] {
-            assert!(told.contains(part), "{told} {}", super::told(&plan));
+            assert!(told.contains(part), "{told} {}", described(&plan));
         }
-        assert_eq!(step_names(&plan), [""; 0], "nothing is forced: {}", super::told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "nothing is forced: {}", described(&plan));
         let mut gone = scene.after(&plan);
         gone.facts.remains = Fact::Known(vec![]);
         assert_eq!(gone.plan().status.error, None, "the word goes with the pod");
@@ -57,7 +57,7 @@ fn a_pod_that_keeps_the_old_deployment_is_told_by_name_node_and_finalizer() {
 }
 
 #[test]
-fn a_deployment_that_does_not_go_is_told_without_a_pod() {
+fn a_deployment_that_does_not_go_is_reported_without_a_pod() {
     let scene = leaving();
     let plan = scene.plan();
     assert_eq!(plan.status.error, None, "this process has just begun to wait");
@@ -67,7 +67,7 @@ fn a_deployment_that_does_not_go_is_told_without_a_pod() {
     assert!(error(&plan).contains("waiting for the old JobManager to end"), "{}", error(&plan));
     let is_event =
         |step: &Step| matches!(step, Step::Event(event) if event.reason == STILL_WAITING);
-    assert!(plan.steps.iter().any(is_event), "{}", told(&plan));
+    assert!(plan.steps.iter().any(is_event), "{}", described(&plan));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_dry_run_that_fails_holds_up_the_edit_alone() {
     let mut lost = scene.gone();
     lost.facts.pods = Fact::Known(vec![]);
     let plan = lost.plan();
-    assert!(step_names(&plan).contains(&"create-cluster"), "it is recovered: {}", told(&plan));
+    assert!(step_names(&plan).contains(&"create-cluster"), "it is recovered: {}", described(&plan));
 }
 
 #[test]

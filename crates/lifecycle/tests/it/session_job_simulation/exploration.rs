@@ -11,7 +11,7 @@ use testing::share::third;
 
 use super::*;
 use crate::simulation::upheaval::Change;
-use crate::support::worlds::{assert_job_is_told, left_to_tell};
+use crate::support::worlds::{assert_job_is_reported, left_to_report};
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
@@ -189,7 +189,7 @@ impl State {
         // The store's reset is known only to a process that saw it and has not reported it yet, and from an unrecorded
         // running job.
         let is_secret =
-            self.sim.went_back.is_some() && !self.is_refused() && !self.sim.is_told_by_what_runs();
+            self.sim.went_back.is_some() && !self.is_refused() && !self.sim.is_shown_by_what_runs();
         if let Some(crashes) = self.left.crashes.checked_sub(1).filter(|_| !is_secret) {
             // Before the first step nothing has happened.
             for at in 1..=plan.steps.len().max(1) {
@@ -294,7 +294,7 @@ impl State {
     /// Lets the time pass after which a wait is told, once only that makes a difference. Returns whether the plan waits
     /// for something that it does not report yet.
     fn wait_out(&mut self, plan: &Plan) -> bool {
-        let Some(left) = left_to_tell(Law::SessionJobTold, plan.waits, self.sim.operator_now())
+        let Some(left) = left_to_report(Law::SessionJobTold, plan.waits, self.sim.operator_now())
         else {
             return false;
         };
@@ -420,8 +420,8 @@ impl Explored for State {
         let waits = plan.look_again.is_some_and(|pause| pause < RESTS_FOR)
             || self.sim.has_failed_submission() && !is_paused(&self.sim.resource.metadata);
         // A rejected write is retried forever, and the status says so.
-        let is_told = before.error.is_some() && self.sim.status.error == before.error;
-        let is_refused = self.sim.upheaval.stopped_at.is_some() && is_told;
+        let is_reported = before.error.is_some() && self.sim.status.error == before.error;
+        let is_refused = self.sim.upheaval.stopped_at.is_some() && is_reported;
         self.hurry();
         let steps: Vec<&str> = plan.steps.iter().map(Step::name).collect();
         let is_quiet = steps.is_empty() && self.sim.status == before;
@@ -475,7 +475,7 @@ impl Explored for State {
             status.lifecycle_state
         );
         let runs = jobs.iter().any(|job| job.state == JobStatusState::Running);
-        assert_job_is_told(law, status, runs);
+        assert_job_is_reported(law, status, runs);
     }
 }
 
@@ -574,7 +574,7 @@ fn every_way_through_an_interrupted_pass_of_a_session_job_keeps_the_laws() {
 
 /// A pass on what was stored before the last change, and a slow stop that may fail.
 #[test]
-fn every_stale_pass_beside_a_stop_that_takes_its_time_keeps_the_laws() {
+fn every_stale_pass_alongside_a_stop_that_takes_its_time_keeps_the_laws() {
     let edits = &[Edit::Parallelism, Edit::Suspend, Edit::Redeploy, Edit::Delete];
     let faults = &[Fault::Savepoint, Fault::Job, Fault::Cluster, Fault::Silence, Fault::Unread];
     for mode in ["savepoint", "last-state"] {

@@ -7,8 +7,8 @@ use api::status::LAST_STATE_PATH;
 use lifecycle::diff::{ChangeClass, diff_session_job};
 
 use crate::simulation::java::{
-    change_last, count_deeds, error, last, lifecycle, looks_away, observe_job, observe_trigger,
-    path, store,
+    change_last, count_deeds, error, last, lifecycle, observe_job, observe_trigger, path,
+    sees_nothing, store,
 };
 
 use super::*;
@@ -92,7 +92,7 @@ impl Sim {
             return Some(());
         };
         let is_unread = found.state.is_globally_terminal() && self.haze.unread > 0;
-        if is_unread || looks_away(found.state, found.newest()) {
+        if is_unread || sees_nothing(found.state, found.newest()) {
             return None;
         }
         if found.state == JobStatusState::Failed && job.state != Some(found.state) {

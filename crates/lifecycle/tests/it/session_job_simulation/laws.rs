@@ -7,7 +7,7 @@ use super::*;
 fn passes_of_session_jobs_in_a_minute() {
     let mut sim = Sim::new("savepoint", false);
     sim.settle();
-    tell_pace("session jobs", &sim, |sim, choices| {
+    print_pace("session jobs", &sim, |sim, choices| {
         sim.tick();
         let is_struck = choices.below(9) == 0;
         if is_struck {
@@ -25,7 +25,7 @@ fn allocations_of_a_pass_at_rest() {
     sim.settle();
     sim.assert_comes_to_rest();
     sim.tick();
-    tell_allocations("a session job", || drop(sim.plan()));
+    print_allocations("a session job", || drop(sim.plan()));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn users_faults_and_crashes_lose_no_record_of_a_session_job() {
 /// The operator was away while the store was reset, so only the cluster knows what ran last: whenever the record ends,
 /// nothing runs beside it, and its state is not replaced.
 #[test]
-fn a_store_that_goes_back_unseen_starts_nothing_beside_what_runs() {
+fn a_store_that_goes_back_unseen_starts_nothing_alongside_what_runs() {
     let (mut refused, mut asked) = (0, 0);
     for seed in seeds(48) {
         let mut choices = Choices::new(seed);

@@ -102,7 +102,7 @@ impl Operated for Sim {
             Step::RecordRevision(superseded) => {
                 if let RestorePoint::Path(path) = &superseded.restore_point {
                     self.revisions.push(path.clone());
-                    let excess = self.revisions.len().saturating_sub(REVISIONS_KEPT);
+                    let excess = self.revisions.len().saturating_sub(REVISIONS_MAX);
                     self.revisions.drain(..excess);
                 }
             }
@@ -141,7 +141,7 @@ impl Operated for Sim {
         store_session_job(&mut self.status, (*plan.status).clone());
         self.note_absence_of_state();
         let error = self.status.error.as_deref();
-        self.doubt.assert_asks_only_in_doubt(Law::SessionJobAsks, error);
+        self.doubt.assert_asks_only_if_uncertain(Law::SessionJobAsks, error);
         self.doubt.end_if(self.has_seen_all());
         self.assert_runs_as_recorded();
     }
@@ -192,7 +192,7 @@ impl Sim {
         let is_clear = self.away == 0 && !self.haze.is_any() && self.unlisted.is_none();
         let mine = self.mine().filter(|_| is_clear && !is_expected);
         mine.is_some_and(|job| {
-            self.used.last() == Some(&job.id) && tells_all(record, job.state, job.newest())
+            self.used.last() == Some(&job.id) && shows_all(record, job.state, job.newest())
         })
     }
 
@@ -251,7 +251,7 @@ impl Sim {
     }
 
     /// Whether the last job still runs, which any process can tell from its id.
-    pub(super) fn is_told_by_what_runs(&self) -> bool {
+    pub(super) fn is_shown_by_what_runs(&self) -> bool {
         let last = self.went_back.as_ref().and_then(|known| known.job_id.as_ref());
         last != self.status.job_status.job_id.as_ref()
             && self.jobs.iter().any(|job| {
@@ -266,10 +266,10 @@ impl Sim {
             return;
         }
         let is_up = self.hears();
-        let is_told = is_up && self.haze.unread == 0;
+        let is_reported = is_up && self.haze.unread == 0;
         match question {
             Question::Jobs => facts.jobs = fact(is_up, || self.listed()),
-            Question::Checkpoints => facts.checkpoints = fact(is_told, || self.checkpoints()),
+            Question::Checkpoints => facts.checkpoints = fact(is_reported, || self.checkpoints()),
             Question::Retention => {
                 let retains = self.mine().is_none_or(|job| job.retains);
                 facts.retention = fact(is_up, || retains);

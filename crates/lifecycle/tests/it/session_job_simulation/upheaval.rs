@@ -37,7 +37,7 @@ impl Upheaved for Sim {
         self.operator = OperatorConfig::new(defaults);
     }
 
-    fn tell(&mut self, line: String) {
+    fn emit(&mut self, line: String) {
         self.log.push(line);
     }
 }
@@ -85,8 +85,8 @@ impl Sim {
         let is_supported = wanted.flink_version.is_some_and(FlinkVersion::is_supported);
         let has_jobs = self.jobs.iter().any(|job| !job.state.is_globally_terminal());
         let is_other_version = running.flink_version != wanted.flink_version;
-        let is_kept = self.is_high_availability_on && has_jobs && is_other_version;
-        if !is_supported || is_kept {
+        let is_retained = self.is_high_availability_on && has_jobs && is_other_version;
+        if !is_supported || is_retained {
             return;
         }
         self.log.push(format!("  the cluster is replaced: {:?}", wanted.flink_version));

@@ -97,7 +97,7 @@ impl Colours {
         }
     }
 
-    fn tell(&mut self, line: impl std::fmt::Display) {
+    fn emit(&mut self, line: impl std::fmt::Display) {
         self.log.push(format!("{} {line}", self.now));
     }
 
@@ -113,7 +113,7 @@ impl Colours {
             let job = spec.job.as_ref().unwrap();
             let line = format!("user: {:?} {:?} {:?}", spec.image, job.parallelism, job.state);
             *self.resource.metadata.generation.as_mut().unwrap() += 1;
-            self.tell(line);
+            self.emit(line);
         }
     }
 
@@ -217,7 +217,7 @@ impl Colours {
         let names: Vec<&str> = plan.steps.iter().map(Step::name).collect();
         let line = format!("{:?} {}: {names:?}", self.status.blue_green_state, plan.because);
         if self.log.last().is_none_or(|last| !last.ends_with(&line)) {
-            self.tell(line);
+            self.emit(line);
         }
         for (index, step) in plan.steps.iter().enumerate() {
             if crash_at == Some(index) {
@@ -366,7 +366,7 @@ impl Colours {
 
     fn lose_child(&mut self, colour: Colour) {
         let now = self.now;
-        self.tell(format!("{} is deleted", colour.name()));
+        self.emit(format!("{} is deleted", colour.name()));
         if let Some(Whole { sim, .. }) = self.children.get_mut(&colour) {
             sim.resource.metadata.deletion_timestamp.get_or_insert(Time(now));
         }
@@ -469,7 +469,7 @@ impl Colours {
         });
     }
 
-    fn has_wish(&self) -> bool {
+    fn has_request(&self) -> bool {
         let of = |spec: &FlinkDeploymentSpec| {
             let job = spec.job.as_ref().map(|job| (job.parallelism, job.state));
             (spec.image.clone(), spec.restart_nonce, job)
@@ -488,7 +488,7 @@ impl Colours {
             self.tick(|sim| drop(sim.pass(None)));
             self.pass(None);
             self.answer();
-            if self.has_wish() {
+            if self.has_request() {
                 return;
             }
             if second % RETRIED_AFTER == 0 {

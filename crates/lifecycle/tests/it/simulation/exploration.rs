@@ -12,7 +12,7 @@ use testing::share::third;
 
 use super::upheaval::{Change, HIGHLY_AVAILABLE, Untold};
 use super::*;
-use crate::support::worlds::{assert_job_is_told, left_to_tell};
+use crate::support::worlds::{assert_job_is_reported, left_to_report};
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const RESTS_FOR: Duration = Duration::from_secs(5);
@@ -294,7 +294,7 @@ impl State {
     /// for something that it does not report yet.
     fn wait_out(&mut self, plan: &Plan) -> bool {
         let Some(left) =
-            left_to_tell(Law::DeploymentTold, plan.waits, self.sim.now + self.sim.upheaval.skew)
+            left_to_report(Law::DeploymentTold, plan.waits, self.sim.now + self.sim.upheaval.skew)
         else {
             return false;
         };
@@ -374,8 +374,8 @@ impl Explored for State {
             && plan.status.error.is_none()
             && !self.sim.is_image_broken;
         // A rejected write is retried forever, and the status says so.
-        let is_told = before.error.is_some() && self.sim.status.error == before.error;
-        let is_refused = self.sim.upheaval.stopped_at.is_some() && is_told;
+        let is_reported = before.error.is_some() && self.sim.status.error == before.error;
+        let is_refused = self.sim.upheaval.stopped_at.is_some() && is_reported;
         let is_quiet = plan.steps.is_empty() && self.sim.status == before;
         self.hurry();
         let is_pending = is_quiet && self.wait_out(&plan);
@@ -503,7 +503,7 @@ impl Sim {
         );
         let runs = self.job_manager.is_some()
             && self.job.as_ref().is_some_and(|job| job.state == JobStatusState::Running);
-        assert_job_is_told(law, &self.status, runs);
+        assert_job_is_reported(law, &self.status, runs);
     }
 }
 
@@ -610,7 +610,7 @@ fn every_way_through_a_rollback_keeps_the_laws() {
 
 /// One of the two operators begins it, and the other one continues.
 #[test]
-fn every_way_through_a_rollback_beside_the_java_operator_keeps_the_laws() {
+fn every_way_through_a_rollback_alongside_the_java_operator_keeps_the_laws() {
     let edits = &[Edit::MendImage, Edit::Suspend, Edit::Delete];
     let faults = &[Fault::Java(1), Fault::Java(3)];
     for sim in [Sim::new("last-state"), Sim::new("savepoint").standalone()] {

@@ -51,19 +51,19 @@ fn written(resource: &Resource) -> Value {
 }
 
 /// Asserts that `after` has everything that `before` has; nulls and empty values are ignored.
-fn assert_kept(path: &str, before: &Value, after: &Value) {
+fn assert_retained(path: &str, before: &Value, after: &Value) {
     match (before, after) {
         (Value::Null, _) => {}
         (Value::Object(fields), after) => {
             for (name, value) in fields {
                 let path = format!("{path}.{name}");
-                assert_kept(&path, value, after.get(name).unwrap_or(&Value::Null));
+                assert_retained(&path, value, after.get(name).unwrap_or(&Value::Null));
             }
         }
         (Value::Array(items), Value::Array(others)) => {
             assert_eq!(items.len(), others.len(), "{path}");
             for (index, (item, other)) in items.iter().zip(others).enumerate() {
-                assert_kept(&format!("{path}[{index}]"), item, other);
+                assert_retained(&format!("{path}[{index}]"), item, other);
             }
         }
         (Value::Array(items), Value::Null) if items.is_empty() => {}
@@ -88,7 +88,7 @@ fn of_each_kind() -> impl Iterator<Item = (Choices, CustomResourceDefinition)> {
 
 /// Each field of each kind, with a few values of its type.
 #[test]
-fn what_the_schema_accepts_is_read_kept_and_judged() {
+fn what_the_schema_accepts_is_read_stored_and_judged() {
     let (mut tried, mut rendered, mut refused) = (0, 0, 0);
     for (mut choices, definition) in of_each_kind() {
         let kind = definition.spec.names.kind.as_str();
@@ -106,7 +106,7 @@ fn what_the_schema_accepts_is_read_kept_and_judged() {
                 let resource = read(&object).unwrap_or_else(|problems| {
                     panic!("{kind}: {}: {}", problems[0], object["spec"])
                 });
-                assert_kept("", &object, &written(&resource));
+                assert_retained("", &object, &written(&resource));
                 tried += 1;
                 if let Resource::Deployment(deployment) = resource {
                     match accepted(&deployment) {

@@ -92,9 +92,10 @@ impl Sim {
     }
 
     pub(super) fn has_slots(&self) -> bool {
-        let is_kept = |workers: &Workers| !workers.fact.is_deleting;
+        let is_retained = |workers: &Workers| !workers.fact.is_deleting;
         !self.is_standalone()
-            || self.workers.as_ref().is_some_and(is_kept) && self.standby.workers_end_in.is_none()
+            || self.workers.as_ref().is_some_and(is_retained)
+                && self.standby.workers_end_in.is_none()
             || self.standby.has_slots()
     }
 

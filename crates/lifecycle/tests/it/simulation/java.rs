@@ -123,7 +123,7 @@ pub(crate) fn observe_job<S: StoredSpec>(
 
 /// Whether the model ignores this: Java stores a job that was cancelled before it had any state as stopped with a
 /// nameless one, for which a person is asked.
-pub(crate) fn looks_away(state: JobStatusState, newest: Option<&(u64, String)>) -> bool {
+pub(crate) fn sees_nothing(state: JobStatusState, newest: Option<&(u64, String)>) -> bool {
     state == JobStatusState::Canceled && newest.is_none()
 }
 
@@ -264,7 +264,7 @@ impl Sim {
             return Some(());
         };
         let is_unread = found.state.is_globally_terminal() && self.haze.unread > 0;
-        if is_unread || looks_away(found.state, found.newest()) {
+        if is_unread || sees_nothing(found.state, found.newest()) {
             return None;
         }
         if found.state == JobStatusState::Failed && job.state != Some(found.state) {

@@ -142,7 +142,7 @@ fn a_crash_before_any_step_of_an_upgrade_changes_nothing_in_the_end() {
 }
 
 #[test]
-fn a_savepoint_is_kept_in_the_status_where_snapshots_are_no_resources() {
+fn a_savepoint_is_stored_in_the_status_where_snapshots_are_no_resources() {
     let mut sim = Sim::new("savepoint");
     sim.has_snapshot_resources = false;
     sim.settle();
@@ -249,7 +249,7 @@ fn a_deleted_resource_ends_whatever_its_state() {
 fn passes_of_deployments_in_a_minute() {
     let mut sim = Sim::new("savepoint");
     sim.settle();
-    tell_pace("deployments", &sim, |sim, choices| {
+    print_pace("deployments", &sim, |sim, choices| {
         sim.tick();
         let is_struck = choices.below(9) == 0;
         if is_struck {
@@ -267,5 +267,5 @@ fn allocations_of_a_pass_at_rest() {
     sim.settle();
     sim.assert_comes_to_rest();
     sim.tick();
-    tell_allocations("a deployment", || drop(sim.plan()));
+    print_allocations("a deployment", || drop(sim.plan()));
 }

@@ -77,7 +77,7 @@ impl Operated for Sim {
             Step::RecordRevision(superseded) => {
                 if let RestorePoint::Path(path) = &superseded.restore_point {
                     self.revisions.push(path.clone());
-                    let excess = self.revisions.len().saturating_sub(REVISIONS_KEPT);
+                    let excess = self.revisions.len().saturating_sub(REVISIONS_MAX);
                     self.revisions.drain(..excess);
                 }
             }
@@ -167,7 +167,7 @@ impl Operated for Sim {
             self.doubt.hide();
         }
         let error = self.status.error.as_deref();
-        self.doubt.assert_asks_only_in_doubt(Law::DeploymentAsks, error);
+        self.doubt.assert_asks_only_if_uncertain(Law::DeploymentAsks, error);
         self.doubt.end_if(self.has_seen_all());
     }
 
@@ -238,8 +238,8 @@ impl Sim {
             Question::Pods => facts.pods = Fact::Known(self.pods()),
             Question::Jobs => facts.jobs = fact(is_up, || self.jobs()),
             Question::Checkpoints => {
-                let is_told = is_up && self.haze.unread == 0;
-                facts.checkpoints = fact(is_told, || self.checkpoints());
+                let is_reported = is_up && self.haze.unread == 0;
+                facts.checkpoints = fact(is_reported, || self.checkpoints());
             }
             Question::HaMetadata => facts.ha_metadata = Fact::Known(self.ha_metadata()),
             Question::DeployedConfig => {

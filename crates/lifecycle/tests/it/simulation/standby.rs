@@ -2,7 +2,7 @@
 //! contend.
 
 use api::{PREFLIGHT_ANNOTATION, STANDBY_ANNOTATION};
-use lifecycle::notes::standing_by;
+use lifecycle::notes::standby_of;
 use lifecycle::world::{Leader, PreflightPod, PreflightState, StandbyPod};
 use render::preflight::{Preflight, ROLE_LABEL};
 
@@ -21,7 +21,7 @@ enum Holder {
 }
 
 #[derive(Clone, Debug)]
-struct StandingPod {
+struct SimulatedPod {
     known: StandbyPod,
     digest: String,
     created: Timestamp,
@@ -32,7 +32,7 @@ struct StandingPod {
     is_broken: bool,
 }
 
-impl StandingPod {
+impl SimulatedPod {
     fn is_ready(&self) -> bool {
         self.ready_in == 0 && !self.is_broken && self.known.ending_since.is_none()
     }
@@ -55,7 +55,7 @@ impl StandingPod {
 
 #[derive(Clone)]
 pub(super) struct Standby {
-    pods: Vec<StandingPod>,
+    pods: Vec<SimulatedPod>,
     /// What their JobManager starts once it leads.
     launch: Option<Launch>,
     /// Whether there are ConfigMaps with a lock.
@@ -98,12 +98,12 @@ impl Standby {
 
     /// Returns those that try the spec still.
     pub(super) fn trial(&self) -> impl Iterator<Item = PreflightPod> {
-        self.pods.iter().filter(|pod| !pod.known.is_handed_over).map(StandingPod::seen)
+        self.pods.iter().filter(|pod| !pod.known.is_handed_over).map(SimulatedPod::seen)
     }
 
     /// Returns those of a role that have the labels of the cluster's pods, and no Deployment.
     pub(super) fn handed_over(&self, is_job_manager: bool) -> impl Iterator<Item = Pod> {
-        let is_it = move |pod: &&StandingPod| {
+        let is_it = move |pod: &&SimulatedPod| {
             let known = &pod.known;
             known.is_handed_over && !known.is_adopted && known.is_job_manager == is_job_manager
         };
@@ -116,17 +116,17 @@ impl Standby {
         })
     }
 
-    fn has_job_manager(&self, is_it: impl Fn(&StandingPod) -> bool) -> bool {
+    fn has_job_manager(&self, is_it: impl Fn(&SimulatedPod) -> bool) -> bool {
         self.pods.iter().any(|pod| pod.known.is_job_manager && is_it(pod))
     }
 
-    fn has_task_manager(&self, is_it: impl Fn(&StandingPod) -> bool) -> bool {
+    fn has_task_manager(&self, is_it: impl Fn(&SimulatedPod) -> bool) -> bool {
         self.pods.iter().any(|pod| !pod.known.is_job_manager && is_it(pod))
     }
 
     /// Whether its job runs and has slots.
     pub(super) fn has_slots(&self) -> bool {
-        self.runs_job && self.has_task_manager(StandingPod::is_ready)
+        self.runs_job && self.has_task_manager(SimulatedPod::is_ready)
     }
 
     /// Whether the JobManager of the Deployment may run its job and keep its checkpoints.
@@ -229,7 +229,7 @@ impl Sim {
                 continue;
             }
             let is_job_manager = pod["metadata"]["labels"][ROLE_LABEL] == "jobmanager";
-            self.standby.pods.push(StandingPod {
+            self.standby.pods.push(SimulatedPod {
                 known: StandbyPod {
                     name,
                     run: of(STANDBY_ANNOTATION),
@@ -250,7 +250,7 @@ impl Sim {
 
     /// Returns who leads, as the operator sees it.
     pub(super) fn leader(&self) -> Leader {
-        let run = standing_by(&self.status.cluster_info).map(|standby| standby.run);
+        let run = standby_of(&self.status.cluster_info).map(|standby| standby.run);
         let is_of_run = self.standby.has_job_manager(|pod| Some(&pod.known.run) == run.as_ref());
         match self.standby.holder {
             Holder::Nobody => Leader::Nobody,
@@ -288,7 +288,7 @@ impl Sim {
 
     /// Hands standby pods over to the Deployments that are created next.
     pub(super) fn hand_over(&mut self) {
-        let Some(standby) = standing_by(&self.status.cluster_info) else { return };
+        let Some(standby) = standby_of(&self.status.cluster_info) else { return };
         for pod in self.standby.pods.iter_mut().filter(|pod| pod.digest == standby.digest) {
             pod.known.is_handed_over = true;
         }
@@ -386,7 +386,7 @@ impl Sim {
                 pod.ends_in = pod.ends_in.map(|seconds| seconds.saturating_sub(1));
             }
         }
-        let any = |_: &StandingPod| true;
+        let any = |_: &SimulatedPod| true;
         let had_job_manager = self.standby.has_job_manager(any);
         let had_task_manager = self.standby.has_task_manager(any);
         self.standby.pods.retain(|pod| pod.ends_in != Some(0));

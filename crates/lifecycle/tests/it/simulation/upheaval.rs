@@ -263,7 +263,7 @@ pub(crate) trait Upheaved {
     /// Sets the operator's defaults from now on.
     fn set_defaults(&mut self, defaults: FlinkConfig);
 
-    fn tell(&mut self, line: String);
+    fn emit(&mut self, line: String);
 
     fn upheave(&mut self, choices: &mut Choices) {
         match choices.below(8) {
@@ -275,30 +275,30 @@ pub(crate) trait Upheaved {
                 upheaval.refused = Some(refused);
                 upheaval.refused_for = 1 + choices.below(40);
                 upheaval.is_foretold = choices.below(3) > 0;
-                self.tell(format!("  refused: {refused:?}"));
+                self.emit(format!("  refused: {refused:?}"));
             }
             1 => {
                 let seconds = i64::try_from(choices.below(240)).unwrap() - 120;
                 self.upheaval().skew = SignedDuration::from_secs(seconds);
-                self.tell(format!("  the operator's clock: {seconds} s"));
+                self.emit(format!("  the operator's clock: {seconds} s"));
             }
             2 => {
                 let untold = Untold::ALL[usize::try_from(choices.below(7)).unwrap()];
                 let upheaval = self.upheaval();
                 (upheaval.untold, upheaval.untold_for) = (Some(untold), 1 + choices.below(90));
-                self.tell(format!("  not told: {untold:?}"));
+                self.emit(format!("  not told: {untold:?}"));
             }
             3 => {
                 self.upheaval().stay_for = 1 + choices.below(120);
-                self.tell("  pods stay".to_owned());
+                self.emit("  pods stay".to_owned());
             }
             4 => {
                 self.upheaval().no_start_for = 1 + choices.below(40);
-                self.tell("  no pod starts".to_owned());
+                self.emit("  no pod starts".to_owned());
             }
             5 => {
                 self.upheaval().strips_annotations = choices.below(2) == 0;
-                self.tell("  admission changes its mind about annotations".to_owned());
+                self.emit("  admission changes its mind about annotations".to_owned());
             }
             _ => {
                 let mut defaults = FlinkConfig::new();
@@ -308,7 +308,7 @@ pub(crate) trait Upheaved {
                 for option in BOLDNESS {
                     defaults.set(option, if choices.below(2) == 0 { "true" } else { "false" });
                 }
-                self.tell(format!("  defaults: {defaults:?}"));
+                self.emit(format!("  defaults: {defaults:?}"));
                 self.set_defaults(defaults);
             }
         }
@@ -369,15 +369,15 @@ impl Upheaved for Sim {
     /// Without high availability by default, state that only HA metadata refers to is out of sight.
     fn set_defaults(&mut self, defaults: FlinkConfig) {
         const KEY: &str = "high-availability.type";
-        let is_kept =
+        let is_retained =
             defaults.contains(KEY) || self.resource.spec.flink_configuration.0.contains_key(KEY);
-        if self.is_high_availability_on && !is_kept {
+        if self.is_high_availability_on && !is_retained {
             self.doubt.hide();
         }
         self.operator = OperatorConfig::new(defaults);
     }
 
-    fn tell(&mut self, line: String) {
+    fn emit(&mut self, line: String) {
         self.log.push(line);
     }
 }

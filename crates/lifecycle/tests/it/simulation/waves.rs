@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
-use lifecycle::conditions::Told;
-use lifecycle::upgrade_budget::{Limits, Of, Record, ResourceKind, Standing, UpgradeBudget};
+use lifecycle::conditions::ReportedWait;
+use lifecycle::upgrade_budget::{Limits, Of, Progress, Record, ResourceKind, UpgradeBudget};
 use lifecycle::wait::Waiting;
 use lifecycle::world::Turn;
 
@@ -156,11 +156,11 @@ impl Fleet {
     }
 
     fn under_way(&self) -> usize {
-        self.sims.iter().filter(|sim| Standing::of(&sim.status).is_in_progress()).count()
+        self.sims.iter().filter(|sim| Progress::of(&sim.status).is_in_progress()).count()
     }
 
     fn waiting(&self) -> usize {
-        self.sims.iter().filter(|sim| Told::of(&sim.status.conditions).is_some()).count()
+        self.sims.iter().filter(|sim| ReportedWait::of(&sim.status.conditions).is_some()).count()
     }
 
     fn are_stable(&self) -> bool {
@@ -220,8 +220,10 @@ fn an_image_that_does_not_start_goes_no_further_than_it_may() {
         }
         let touched =
             fleet.sims.iter().zip(&first).filter(|(sim, first)| sim.starts > **first).count();
-        let told = |sim: &Sim| Told::of(&sim.status.conditions).is_some_and(|told| told.is_paused);
-        let paused = fleet.sims.iter().filter(|sim| told(sim)).count();
+        let reported = |sim: &Sim| {
+            ReportedWait::of(&sim.status.conditions).is_some_and(|reported| reported.is_paused)
+        };
+        let paused = fleet.sims.iter().filter(|sim| reported(sim)).count();
         // Those beside the second failure were already in progress.
         let law = Law::FleetWaves;
         assert!(

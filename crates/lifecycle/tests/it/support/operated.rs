@@ -44,8 +44,8 @@ pub(crate) fn assert_is_left_alone<K: JobResource>(resource: &K, plan: &PlanOf<K
         let conditions = plan.status.conditions().map(|all| of_type(all, PAUSED).is_some());
         let is_gone = resource.meta().deletion_timestamp.is_some()
             && resource.meta().finalizers.as_ref().is_none_or(Vec::is_empty);
-        let is_told = conditions != Some(false) || plan.status.error().is_some() || is_gone;
-        assert!(is_told, "{law}: not told: {:?}", plan.status);
+        let is_reported = conditions != Some(false) || plan.status.error().is_some() || is_gone;
+        assert!(is_reported, "{law}: not told: {:?}", plan.status);
     }
 }
 
@@ -60,14 +60,14 @@ macro_rules! operated {
             &plan.steps
         }
 
-        fn told(&self, plan: &Self::Plan) -> String {
+        fn described(&self, plan: &Self::Plan) -> String {
             let steps: Vec<&str> = plan.steps.iter().map(lifecycle::plan::Step::name).collect();
             format!("{}: {steps:?}", plan.because)
         }
 
         fn say(&mut self, line: String) {
             if self.log().last().is_none_or(|last| !last.ends_with(&line)) {
-                self.tell(line);
+                self.emit(line);
             }
         }
 

@@ -18,7 +18,7 @@ use testing::laws::Law;
 use validation::extension::FailurePolicy;
 
 /// Number of revisions kept, as in the real history.
-pub(crate) const REVISIONS_KEPT: usize = 10;
+pub(crate) const REVISIONS_MAX: usize = 10;
 /// Seconds within which a settled resource becomes idle, and a third of those for which it must stay so.
 pub(crate) const COMES_TO_REST: usize = 20;
 pub(crate) const RESTS_FOR: usize = 7;
@@ -30,7 +30,7 @@ pub(crate) const VERTEX: &str = "0a448493b4782967b150582570326227";
 
 /// The law: at rest, the status says whether the job runs, or what is wrong.
 #[track_caller]
-pub(crate) fn assert_job_is_told<S: StatusOfJob>(law: Law, status: &S, runs: bool) {
+pub(crate) fn assert_job_is_reported<S: StatusOfJob>(law: Law, status: &S, runs: bool) {
     let is_told_to_run = status.job().state == Some(JobStatusState::Running);
     assert!(
         status.error().is_some() || is_told_to_run == runs,
@@ -39,7 +39,7 @@ pub(crate) fn assert_job_is_told<S: StatusOfJob>(law: Law, status: &S, runs: boo
 }
 
 /// Returns how long it takes until the status tells what a plan waits for; `None` if it waits for nothing, or tells it.
-pub(crate) fn left_to_tell(
+pub(crate) fn left_to_report(
     law: Law,
     waits: Option<Waiting>,
     now: Timestamp,
@@ -411,7 +411,7 @@ pub(crate) struct Deeds {
 }
 
 /// Prints how much of each fits into a minute on one core.
-pub(crate) fn tell_pace<S: Clone>(
+pub(crate) fn print_pace<S: Clone>(
     what: &str,
     start: &S,
     step: impl Fn(&mut S, &mut Choices) -> Deeds,
@@ -442,7 +442,7 @@ pub(crate) fn tell_pace<S: Clone>(
 }
 
 /// Prints what a decision allocates, including its questions and their answers.
-pub(crate) fn tell_allocations(what: &str, mut decide: impl FnMut()) {
+pub(crate) fn print_allocations(what: &str, mut decide: impl FnMut()) {
     // The first call creates what is cached, which is not part of a pass.
     decide();
     let info = allocation_counter::measure(decide);

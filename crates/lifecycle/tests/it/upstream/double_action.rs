@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use lifecycle::notes::KEEPS_JOBS;
 use lifecycle::session_job::plan::{Plan, SessionJobStep, Step};
 use lifecycle::world::{Fact, JobManager};
-use testing::scene::{JOB_ID, SAVEPOINT, Scene, created, job, job_manager, step_names, told};
+use testing::scene::{JOB_ID, SAVEPOINT, Scene, created, described, job, job_manager, step_names};
 
 use crate::session_job_simulation::Sim;
 use crate::simulation::session::Session;
@@ -16,7 +16,8 @@ use crate::simulation::session::Session;
 fn flink_35831_only_a_start_from_ha_metadata_keeps_the_job_id() {
     let id = |mode: UpgradeMode| {
         let plan = Scene::running("savepoint").path(SAVEPOINT).upgrading(mode).plan();
-        created(&plan, "$internal.pipeline.job-id").unwrap_or_else(|| panic!("{}", told(&plan)))
+        created(&plan, "$internal.pipeline.job-id")
+            .unwrap_or_else(|| panic!("{}", described(&plan)))
     };
     assert_eq!(id(UpgradeMode::LastState), JOB_ID);
     let from_savepoint = id(UpgradeMode::Savepoint);
@@ -86,7 +87,7 @@ fn flink_28228_a_generation_that_was_deployed_is_not_taken_for_a_newer_one() {
     }));
     let mut scene = scene.edit_job(|job| job.parallelism = Some(6));
     let adopted = scene.plan();
-    assert_eq!(step_names(&adopted), ["finish-cluster"], "{}", told(&adopted));
+    assert_eq!(step_names(&adopted), ["finish-cluster"], "{}", described(&adopted));
     assert_eq!(stored(&adopted), Some(4));
     assert_eq!(adopted.status.observed_generation, Some(2));
     // Generation 3 is carried out like any other change.
@@ -94,7 +95,7 @@ fn flink_28228_a_generation_that_was_deployed_is_not_taken_for_a_newer_one() {
     scene.facts.job_manager = Fact::Known(Some(job_manager()));
     scene.facts.jobs = Fact::Known(job(JobStatusState::Running));
     let upgraded = scene.plan();
-    assert!(step_names(&upgraded).contains(&"stop-with-savepoint"), "{}", told(&upgraded));
+    assert!(step_names(&upgraded).contains(&"stop-with-savepoint"), "{}", described(&upgraded));
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn flink_39165_a_session_cluster_is_not_replaced_while_its_jobs_are_being_stoppe
 /// The change is made to both at once: the job records its stop after the cluster has looked, and looks at the cluster
 /// before it sends the stop.
 #[test]
-fn flink_39165_a_session_cluster_says_that_it_is_replaced_before_it_looks_for_stops() {
+fn flink_39165_a_session_cluster_says_that_it_is_replaced_before_it_counts_stops() {
     let mut sim = Session::new("native");
     sim.settle();
     (sim.jobs, sim.referring) = (vec![JobStatusState::Running], vec!["a".to_owned()]);

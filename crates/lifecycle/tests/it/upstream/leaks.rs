@@ -11,7 +11,8 @@ use lifecycle::snapshots::restore_undisposed_entries;
 use lifecycle::trigger::known::{KnownSnapshot, SnapshotKind};
 use lifecycle::world::{Fact, JobManager, TaskManagers};
 use testing::scene::{
-    SAVEPOINT, Scene, ago, created, error, job, job_manager, pod, started_without, step_names, told,
+    SAVEPOINT, Scene, ago, created, described, error, job, job_manager, pod, started_without,
+    step_names,
 };
 
 use crate::decisions::reload::stopped_for_suspension;
@@ -26,7 +27,7 @@ fn flink_27569_the_result_of_a_job_outlives_its_end() {
         let plan = Scene::running("savepoint").path(SAVEPOINT).upgrading(mode).plan();
         // Otherwise a JobManager that comes back after the end would run the job again.
         let is_removed = created(&plan, "job-result-store.delete-on-commit");
-        assert_eq!(is_removed.as_deref(), Some("false"), "{}", told(&plan));
+        assert_eq!(is_removed.as_deref(), Some("false"), "{}", described(&plan));
         // And one that ends with its job would be restarted by its Deployment.
         let ends = created(&plan, "execution.shutdown-on-application-finish");
         assert_eq!(ends.as_deref(), Some("false"));
@@ -46,7 +47,7 @@ fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
     for mut scene in [starts, without, ended()] {
         for _ in 0..3 {
             let plan = scene.plan();
-            assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+            assert!(step_names(&plan).is_empty(), "{}", described(&plan));
             assert_eq!(plan.status.job_status.state, Some(JobStatusState::Finished));
             scene = scene.after(&plan);
         }
@@ -58,7 +59,7 @@ fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
     jobs[0].start_time = ago(120).as_millisecond();
     again.facts.jobs = Fact::Known(jobs);
     let plan = again.edit_job(|job| job.parallelism = Some(4)).plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     assert!(error(&plan).contains("runs the job again from where it began"), "{}", error(&plan));
 }
 
@@ -66,7 +67,7 @@ fn flink_27569_a_job_manager_that_comes_back_does_not_run_an_ended_job_again() {
 fn flink_27569_a_default_that_came_later_keeps_no_job_manager_that_would_run_its_job_again() {
     let suspended = stopped_for_suspension(started_without("savepoint"));
     let plan = suspended.plan();
-    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"delete-job-manager"), "{}", described(&plan));
 }
 
 #[test]
@@ -97,7 +98,7 @@ fn flink_34438_nothing_is_started_before_the_old_deployments_are_gone() {
     lingering.facts.pods = Fact::Known(vec![pod()]);
     for scene in [deleting, lingering] {
         let plan = scene.plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
         assert!(plan.look_again.is_some());
     }
     // The same for that of the TaskManagers, if they have one.
@@ -115,7 +116,7 @@ fn flink_34438_nothing_is_started_before_the_old_deployments_are_gone() {
         is_deleting: true,
         deleting_since: Some(ago(5)),
     }));
-    assert!(step_names(&plan).is_empty() && plan.look_again.is_some(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty() && plan.look_again.is_some(), "{}", described(&plan));
     // The simulation fails on a start beside TaskManagers that are being deleted, or that have another spec.
     let mut sim = Sim::new("savepoint").standalone();
     sim.settle();
@@ -144,11 +145,11 @@ fn flink_39439_a_savepoint_that_could_not_be_disposed_of_stays_in_the_history() 
     let plan = scene.plan();
     let disposed: Vec<&str> =
         step_names(&plan).into_iter().filter(|d| *d == "dispose-savepoint").collect();
-    assert_eq!(disposed.len(), 2, "{}", told(&plan));
+    assert_eq!(disposed.len(), 2, "{}", described(&plan));
     // A run may use the files of what it was restored from.
     let claiming = scene.clone().option("execution.state-recovery.claim-mode", "CLAIM");
     let kept = claiming.plan();
-    assert!(!step_names(&kept).contains(&"dispose-savepoint"), "{}", told(&kept));
+    assert!(!step_names(&kept).contains(&"dispose-savepoint"), "{}", described(&kept));
     assert_eq!(kept.status.job_status.savepoint_info.unwrap().savepoint_history.len(), 1);
     // The JobManager refuses the first, and the second is not tried before it.
     let undisposed = ["s3://lake/sp/aged-30".to_owned(), "s3://lake/sp/aged-20".to_owned()];

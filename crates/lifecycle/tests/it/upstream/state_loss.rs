@@ -6,7 +6,8 @@ use api::version::FlinkVersion;
 use lifecycle::world::Fact;
 use serde_json::json;
 use testing::scene::{
-    CHECKPOINT, JOB_ID, SAVEPOINT, Scene, created, error, job_manager, restored, step_names, told,
+    CHECKPOINT, JOB_ID, SAVEPOINT, Scene, created, described, error, job_manager, restored,
+    step_names,
 };
 
 use crate::simulation::Sim;
@@ -32,7 +33,7 @@ fn once_down(scene: &Scene) -> Scene {
 fn flink_27572_a_job_stopped_for_its_last_state_never_starts_without_ha_metadata() {
     let stopped = Scene::running("last-state").upgrading(UpgradeMode::LastState);
     let path = restored(&stopped.plan());
-    assert_eq!(path.as_deref(), Some(LAST_STATE_PATH), "{}", told(&stopped.plan()));
+    assert_eq!(path.as_deref(), Some(LAST_STATE_PATH), "{}", described(&stopped.plan()));
     let gone = stopped.clone().without_metadata();
     let mut unread = stopped.clone();
     unread.facts.ha_metadata = Fact::Unknown("timeout".to_owned());
@@ -45,7 +46,7 @@ fn flink_27572_a_job_stopped_for_its_last_state_never_starts_without_ha_metadata
         (&off, "`high-availability.type` is off now"),
     ] {
         let plan = scene.plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
         assert!(plan.because.contains(why), "{}", plan.because);
     }
 }
@@ -56,7 +57,7 @@ fn flink_27594_a_lost_job_manager_is_not_recovered_without_ha_metadata() {
         let lost = Scene::running(mode).gone();
         assert_eq!(restored(&lost.plan()).as_deref(), Some(LAST_STATE_PATH), "{mode}");
         let plan = lost.without_metadata().plan();
-        assert!(step_names(&plan).is_empty(), "{mode}: {}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{mode}: {}", described(&plan));
         assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
     }
 }
@@ -71,11 +72,11 @@ fn flink_33011_ha_metadata_of_an_ended_job_stays_where_the_next_start_reads_it()
     stopped.status.observed_generation = Some(2);
     let before = slow(stopped);
     let removed = before.plan();
-    assert!(step_names(&removed).contains(&"stop-job-manager"), "{}", told(&removed));
+    assert!(step_names(&removed).contains(&"stop-job-manager"), "{}", described(&removed));
     let started = once_down(&before).plan();
-    assert_eq!(restored(&started).as_deref(), Some(LAST_STATE_PATH), "{}", told(&started));
+    assert_eq!(restored(&started).as_deref(), Some(LAST_STATE_PATH), "{}", described(&started));
     for plan in [&removed, &started] {
-        assert!(!step_names(plan).contains(&"delete-ha-metadata"), "{}", told(plan));
+        assert!(!step_names(plan).contains(&"delete-ha-metadata"), "{}", described(plan));
     }
 }
 
@@ -94,11 +95,16 @@ fn flink_35857_a_failed_job_without_a_checkpoint_is_restarted_from_its_savepoint
         let mut scene = failed(Some(SAVEPOINT));
         scene.status.job_status.state = Some(seen);
         let down = once_down(&scene);
-        assert_eq!(restored(&down.plan()).as_deref(), Some(SAVEPOINT), "{}", told(&down.plan()));
+        assert_eq!(
+            restored(&down.plan()).as_deref(),
+            Some(SAVEPOINT),
+            "{}",
+            described(&down.plan())
+        );
     }
     // If no savepoint is recorded either, it does not start over empty.
     let plan = failed(None).plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     assert!(error(&plan).contains("Manual restore required."), "{}", error(&plan));
 }
 
@@ -154,7 +160,12 @@ fn flink_39270_a_savepoint_on_record_is_not_taken_for_the_newest_state_of_a_sile
         // It may have been restarted since, and have completed checkpoints.
         let silent = slow(failed.clone());
         let down = once_down(&silent).plan();
-        assert_eq!(restored(&down).as_deref(), Some(LAST_STATE_PATH), "{mode}: {}", told(&down));
+        assert_eq!(
+            restored(&down).as_deref(),
+            Some(LAST_STATE_PATH),
+            "{mode}: {}",
+            described(&down)
+        );
         assert_eq!(created(&down, "$internal.pipeline.job-id").as_deref(), Some(JOB_ID));
         // Without metadata, or with a JobManager that answers, the record is the newest state.
         for known in [silent.without_metadata(), failed.clone().path(CHECKPOINT)] {

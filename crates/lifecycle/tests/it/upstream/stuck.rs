@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use lifecycle::error_document::message_of;
 use lifecycle::world::{Checkpoints, Fact};
 use serde_json::json;
-use testing::scene::{CHECKPOINT, SAVEPOINT, Scene, error, job, step_names, told};
+use testing::scene::{CHECKPOINT, SAVEPOINT, Scene, described, error, job, step_names};
 
 use crate::decisions::care::unhealthy;
 use crate::session_job_simulation::Sim as SessionJob;
@@ -50,7 +50,7 @@ fn flink_37320_a_job_that_finished_stays_so_without_its_job_manager() {
         scene.facts.pods = Fact::Known(vec![]);
         for _ in 0..3 {
             let plan = scene.plan();
-            assert!(step_names(&plan).is_empty(), "{mode}: {}", told(&plan));
+            assert!(step_names(&plan).is_empty(), "{mode}: {}", described(&plan));
             assert_eq!(plan.status.job_status.state, Some(JobStatusState::Finished), "{mode}");
             scene = scene.after(&plan);
         }
@@ -100,18 +100,18 @@ fn flink_38077_a_job_whose_job_manager_is_silent_is_not_cancelled_for_an_upgrade
             .operator_option("job.upgrade.last-state.job-cancel.enabled", "true")
             .in_state(state)
             .edit_job(|job| job.parallelism = Some(4));
-        assert!(step_names(&scene.plan()).contains(&"cancel-job"), "{}", told(&scene.plan()));
+        assert!(step_names(&scene.plan()).contains(&"cancel-job"), "{}", described(&scene.plan()));
         scene.facts.jobs = Fact::Unknown("timeout".to_owned());
         let plan = scene.plan();
         assert_eq!(step_names(&plan), ["record-revision", "write-status", "stop-job-manager"]);
         assert_eq!(plan.because, "removing the JobManager and keeping HA metadata");
         let plan = scene.without_metadata().plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     }
 }
 
 #[test]
-fn flink_39271_a_session_job_ends_beside_a_cluster_that_does_not_answer() {
+fn flink_39271_a_session_job_ends_alongside_a_cluster_that_does_not_answer() {
     let mark = |job: &mut SessionJob, state: JobManagerDeploymentStatus| {
         let status = job.cluster.status.as_mut().unwrap();
         status.job_manager_deployment_status = state;
@@ -182,7 +182,7 @@ fn flink_39507_the_health_check_does_not_restart_a_job_that_has_ended() {
             json!({"timeStamp": 0, "healthResult": {"healthy": false, "error": "restarts"}});
         ended.status.cluster_info.insert("ClusterHealthInfo".to_owned(), verdict.to_string());
         let plan = ended.plan();
-        assert!(step_names(&plan).is_empty(), "{state:?}: {}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{state:?}: {}", described(&plan));
         assert_eq!(plan.status.job_status.state, Some(state));
     }
 }
@@ -282,10 +282,10 @@ fn flink_38290_a_job_that_has_ended_stays_so_with_a_job_manager_that_lists_none(
             let plan = scene.plan();
             assert_eq!(plan.status.job_status.state, Some(state));
             assert_eq!(plan.status.error, error);
-            assert!(!told(&plan).contains("Missing: "), "{}", told(&plan));
+            assert!(!described(&plan).contains("Missing: "), "{}", described(&plan));
             // A job that someone else cancelled is started again from the state it left.
             let rests = state != JobStatusState::Canceled;
-            assert_eq!(plan.steps.is_empty(), rests, "{state:?}: {}", told(&plan));
+            assert_eq!(plan.steps.is_empty(), rests, "{state:?}: {}", described(&plan));
             scene = scene.after(&plan);
         }
         if state == JobStatusState::Canceled {
@@ -293,7 +293,11 @@ fn flink_38290_a_job_that_has_ended_stays_so_with_a_job_manager_that_lists_none(
         }
         // The user's next change is carried out all the same.
         let plan = scene.edit_job(|job| job.parallelism = Some(4)).plan();
-        assert!(step_names(&plan).contains(&"delete-job-manager"), "{state:?}: {}", told(&plan));
+        assert!(
+            step_names(&plan).contains(&"delete-job-manager"),
+            "{state:?}: {}",
+            described(&plan)
+        );
     }
 }
 
@@ -308,10 +312,10 @@ fn flink_40162_an_end_without_a_usable_checkpoint_is_seen_and_starts_nothing_emp
             Fact::Known(Checkpoints { latest: None, unusable, ..Checkpoints::default() });
         let plan = scene.plan();
         let status = &plan.status.job_status;
-        assert_eq!(status.state, Some(state), "{}", told(&plan));
+        assert_eq!(status.state, Some(state), "{}", described(&plan));
         assert_eq!(status.upgrade_savepoint_path.as_deref(), Some(LAST_STATE_PATH));
         let plan = scene.after(&plan).edit_job(|job| job.parallelism = Some(4)).plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
         assert!(error(&plan).contains("spec.job.savepointRedeployNonce"), "{}", error(&plan));
     }
 }
@@ -324,21 +328,26 @@ fn flink_40164_a_job_that_vanishes_while_it_is_suspended_by_cancel_does_not_stay
             .without_metadata()
             .edit_job(|job| job.state = JobState::Suspended);
         let plan = scene.plan();
-        assert!(step_names(&plan).contains(&"cancel-job"), "{mode}: {}", told(&plan));
+        assert!(step_names(&plan).contains(&"cancel-job"), "{mode}: {}", described(&plan));
         scene.after(&plan).unlisted()
     };
     let mut stateless = suspended("stateless");
     stateless.facts.job_manager = Fact::Known(None);
     stateless.facts.pods = Fact::Known(vec![]);
     let plan = stateless.plan();
-    assert_eq!(plan.status.lifecycle_state, Some(LifecycleState::Suspended), "{}", told(&plan));
+    assert_eq!(
+        plan.status.lifecycle_state,
+        Some(LifecycleState::Suspended),
+        "{}",
+        described(&plan)
+    );
     // With state the error says what helps, and nothing is deleted before someone has found the state.
     let mut stateful = suspended("last-state");
     for _ in 0..3 {
         let plan = stateful.plan();
-        assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+        assert!(step_names(&plan).is_empty(), "{}", described(&plan));
         let state = plan.status.reconciliation_status.state;
-        assert_eq!(state, ReconciliationState::Deployed, "{}", told(&plan));
+        assert_eq!(state, ReconciliationState::Deployed, "{}", described(&plan));
         assert!(error(&plan).contains("spec.job.savepointRedeployNonce"), "{}", error(&plan));
         stateful = stateful.after(&plan);
     }

@@ -123,7 +123,7 @@ async fn what_nodes_have_left_is_read_page_by_page_once_in_an_interval() {
 }
 
 #[tokio::test]
-async fn without_the_right_it_is_told_once_and_nothing_is_judged() {
+async fn without_the_right_it_is_reported_once_and_nothing_is_judged() {
     let server = Server::default();
     server.answer("/api/v1/nodes?", 403, refused());
     let (mut view, client) = (View::default(), server.client());

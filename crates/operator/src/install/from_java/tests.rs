@@ -47,15 +47,15 @@ fn what_the_java_operators_chart_does_by_itself_is_taken_over() {
 }
 
 #[test]
-fn what_no_value_keeps_by_itself_is_told() {
-    let told = |config: &str| convert(&release(config)).not_kept.join("\n");
+fn what_no_value_keeps_by_itself_is_reported() {
+    let described = |config: &str| convert(&release(config)).not_converted.join("\n");
     expect![[r#"
         the Deployment, its container and the label `app.kubernetes.io/name` are `kubectl-flink-operator`, in the Java operator's chart `flink-kubernetes-operator`: `nameOverride: flink-kubernetes-operator` keeps it, except in the label `helm.sh/chart`
         leader election is on, even for one replica, and off in this release of the Java operator: the operator also needs a Lease, which is named after it
         `operatorHealth.livenessProbe` is {"periodSeconds":10}, in the Java operator's chart {"periodSeconds":10,"initialDelaySeconds":30}: nothing warms up here; set it to keep it
         `operatorHealth.readinessProbe` is {"periodSeconds":5}, in the Java operator's chart none: nothing warms up here; set it to keep it
-        `operatorHealth.startupProbe` is {"periodSeconds":2,"failureThreshold":60}, in the Java operator's chart {"failureThreshold":30,"periodSeconds":10}: nothing warms up here; set it to keep it"#]].assert_eq(&told("{}"));
-    let kept = told(
+        `operatorHealth.startupProbe` is {"periodSeconds":2,"failureThreshold":60}, in the Java operator's chart {"failureThreshold":30,"periodSeconds":10}: nothing warms up here; set it to keep it"#]].assert_eq(&described("{}"));
+    let kept = described(
         "nameOverride: flink-kubernetes-operator\n\
          operatorHealth: {livenessProbe: {periodSeconds: 10, initialDelaySeconds: 30}}\n\
          defaultConfiguration:\n  flink-conf.yaml: |\n    \
@@ -66,7 +66,7 @@ fn what_no_value_keeps_by_itself_is_told() {
         the label `helm.sh/chart` is that of `kubectl-flink-operator`
         `operatorHealth.readinessProbe` is {"periodSeconds":5}, in the Java operator's chart none: nothing warms up here; set it to keep it
         `operatorHealth.startupProbe` is {"periodSeconds":2,"failureThreshold":60}, in the Java operator's chart {"failureThreshold":30,"periodSeconds":10}: nothing warms up here; set it to keep it"#]].assert_eq(&kept);
-    assert!(told("nameOverride: streams\n").contains("the container is `streams`"));
+    assert!(described("nameOverride: streams\n").contains("the container is `streams`"));
 }
 
 #[test]
@@ -208,14 +208,15 @@ fn flink_39791_of_two_configurations_the_one_that_was_in_force_is_taken_over() {
         let mut release = release(both);
         version.clone_into(&mut release.chart.metadata.version);
         let converted = convert(&release);
-        let told = converted.without_effect.iter().map(|it| it.path.join(".")).collect::<Vec<_>>();
-        (converted.values["defaultConfiguration"].clone(), told)
+        let described =
+            converted.without_effect.iter().map(|it| it.path.join(".")).collect::<Vec<_>>();
+        (converted.values["defaultConfiguration"].clone(), described)
     };
-    let told = |file: &str| vec![format!("defaultConfiguration.{file}"), "image".to_owned()];
-    assert_eq!(of("1.14.0"), (json!({"flink-conf.yaml": "b: 2"}), told("config.yaml")));
+    let described = |file: &str| vec![format!("defaultConfiguration.{file}"), "image".to_owned()];
+    assert_eq!(of("1.14.0"), (json!({"flink-conf.yaml": "b: 2"}), described("config.yaml")));
     let (values, mut all) = of("1.16.1");
     all.sort();
-    assert_eq!((&values["config.yaml"], all), (&json!("a: 1"), told("flink-conf.yaml")));
+    assert_eq!((&values["config.yaml"], all), (&json!("a: 1"), described("flink-conf.yaml")));
 }
 
 #[test]

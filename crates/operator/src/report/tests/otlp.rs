@@ -87,7 +87,7 @@ fn unpacked(body: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the service, and the values of a sum and of a gauge.
-fn told(message: &[u8]) -> (String, f64, f64) {
+fn described(message: &[u8]) -> (String, f64, f64) {
     let request = ExportMetricsServiceRequest::decode(message).unwrap();
     let all = &request.resource_metrics[0];
     let service = &all.resource.as_ref().unwrap().attributes[0];
@@ -120,7 +120,7 @@ async fn a_collector_is_called_over_grpc_where_nothing_else_is_set() {
     assert_eq!(head.uri.path(), path);
     assert_eq!(head.headers["content-type"], "application/grpc+proto");
     assert_eq!(head.headers["te"], "trailers");
-    let (service, requests, threads) = told(&message(&body, false));
+    let (service, requests, threads) = described(&message(&body, false));
     assert_eq!((service.as_str(), requests), ("flink", 0.0));
     assert!(threads > 0.0);
     // The reporter continues, over the same connection.
@@ -144,7 +144,7 @@ async fn a_call_has_headers_and_is_compressed_where_that_is_asked_for() {
     reporter.abort();
     assert_eq!(head.headers["grpc-encoding"], "gzip");
     assert_eq!(head.headers["authorization"], "Bearer secret");
-    assert_eq!(told(&unpacked(&message(&body, true))).0, "flink-kubernetes-operator");
+    assert_eq!(described(&unpacked(&message(&body, true))).0, "flink-kubernetes-operator");
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_collector_behind_tls_is_called_where_its_authority_is_trusted() {
     let reporter = start(CLASS, &[("exporter.endpoint", &endpoint), trust]);
     let (_, body) = next(&mut calls).await;
     reporter.abort();
-    assert_eq!(told(&message(&body, false)).0, "flink-kubernetes-operator");
+    assert_eq!(described(&message(&body, false)).0, "flink-kubernetes-operator");
     // No other authority vouches for it.
     let error = once(CLASS, &[("exporter.endpoint", &endpoint)]).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
@@ -219,10 +219,10 @@ async fn over_http_a_collector_is_sent_the_same_message() {
     assert_eq!(request, "POST /v1/metrics");
     assert_eq!(headers["content-type"], "application/x-protobuf");
     assert!(!headers.contains_key("content-encoding"));
-    assert_eq!(told(&body).0, "flink-kubernetes-operator");
+    assert_eq!(described(&body).0, "flink-kubernetes-operator");
     let reporter = start(CLASS, &[&options[..], &[("exporter.compression", "gzip")]].concat());
     let (_, headers, body) = next(&mut heard).await;
     reporter.abort();
     assert_eq!(headers["content-encoding"], "gzip");
-    assert_eq!(told(&unpacked(&body)).0, "flink-kubernetes-operator");
+    assert_eq!(described(&unpacked(&body)).0, "flink-kubernetes-operator");
 }

@@ -162,7 +162,7 @@ async fn graphite_takes_packets_as_well() {
 }
 
 #[tokio::test]
-async fn one_that_is_away_is_told_without_secrets() {
+async fn one_that_is_away_is_reported_without_secrets() {
     // The listener is gone, so its port is closed.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let port = gone.port().to_string();

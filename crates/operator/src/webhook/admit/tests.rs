@@ -63,9 +63,9 @@ fn judged(review: &Review, facts: &Facts) -> Answer {
 
 #[track_caller]
 fn check(answer: &Answer, expected: Expect) {
-    let told = answer.violations.iter().map(|violation| format!("{violation}\n"));
+    let described = answer.violations.iter().map(|violation| format!("{violation}\n"));
     let warned = answer.warnings.iter().map(|warning| format!("warning: {warning}\n"));
-    expected.assert_eq(&told.chain(warned).collect::<String>());
+    expected.assert_eq(&described.chain(warned).collect::<String>());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn what_is_right_is_let_pass() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn everything_that_is_wrong_is_reported_at_once() {
     let mut object = with(deployment(), "/spec/job/parallelism", json!(0));
     object = with(object, "/spec/serviceAccount", Value::Null);
     let answer = judged(&created(&object), &Facts::default());
@@ -216,7 +216,7 @@ fn a_change_is_compared_with_what_was_reconciled_last() {
 }
 
 #[test]
-fn a_cluster_of_an_old_version_is_looked_after_while_it_runs() {
+fn a_cluster_of_an_old_version_is_maintained_while_it_runs() {
     let old = with(deployment(), "/spec/flinkVersion", json!("v1_14"));
     let spec: FlinkDeploymentSpec = serde_json::from_value(old["spec"].clone()).unwrap();
     let last = Reconciled::new(spec, false).to_text();
@@ -361,14 +361,14 @@ fn what_mutators_made_becomes_a_patch() {
 }
 
 #[test]
-fn what_is_told_has_a_bounded_length() {
+fn what_is_reported_has_a_bounded_length() {
     let long = |length: usize| "ä".repeat(length);
     let violation = Violation { path: long(5000), message: long(1_000_000) };
     let answer = Answer { violations: vec![violation; 200], ..Answer::allowed() };
-    let told = answer.to_review("7").to_string();
-    assert!(told.len() < 400_000, "{}", told.len());
-    assert!(told.contains('…'));
-    assert!(told.contains("and 150 more"));
+    let described = answer.to_review("7").to_string();
+    assert!(described.len() < 400_000, "{}", described.len());
+    assert!(described.contains('…'));
+    assert!(described.contains("and 150 more"));
     let short = Violation { path: long(300), message: long(1000) };
     let answer = Answer { violations: vec![short], ..Answer::allowed() };
     assert!(!answer.to_review("7").to_string().contains('…'), "nothing is left out");
@@ -382,8 +382,8 @@ fn a_body_that_would_take_much_memory_is_no_review() {
         format!("{},\"request\":{object}}}", text.strip_suffix('}').unwrap())
     };
     let dense = with(&format!("[{}0]", "[],".repeat(150_000)));
-    let told = Review::parse(dense.as_bytes()).unwrap_err().to_string();
-    assert!(told.contains("more than 250000 values"), "{told}");
+    let described = Review::parse(dense.as_bytes()).unwrap_err().to_string();
+    assert!(described.contains("more than 250000 values"), "{described}");
     // Commas in a string do not separate values.
     let request = json!({
         "uid": "7", "operation": "CREATE",
@@ -394,13 +394,13 @@ fn a_body_that_would_take_much_memory_is_no_review() {
 }
 
 #[test]
-fn a_body_that_is_no_review_is_told() {
-    let told = |body: &str| Review::parse(body.as_bytes()).unwrap_err().to_string();
+fn a_body_that_is_no_review_is_reported() {
+    let described = |body: &str| Review::parse(body.as_bytes()).unwrap_err().to_string();
     for body in ["", "[]", "{}", r#"{"apiVersion": "v1", "kind": "Pod"}"#] {
-        assert!(told(body).starts_with("no AdmissionReview"), "{body}");
+        assert!(described(body).starts_with("no AdmissionReview"), "{body}");
     }
     assert!(
-        told(r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#)
+        described(r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#)
             .ends_with("`request`")
     );
 }

@@ -16,15 +16,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Fault, Pair, Sound, check, make};
-use clients::cluster::webhooks::{self, Kept, SecretName};
+use clients::cluster::webhooks::{self, CertificateSecret, SecretName};
 use clients::cluster::{self, lease};
 
 /// How often the certificate is checked.
-const LOOK: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_secs(30);
 /// How soon it is checked again while there is none to use.
 const RETRY: Duration = Duration::from_secs(5);
 /// Maximum duration of one check.
-const LOOK_MAX: Duration = Duration::from_secs(30);
+const CHECK_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of attempts to write the Secret, which others may write first.
 const TRIES_MAX: usize = 5;
 /// How long a new authority is trusted before what it signed replaces a certificate that is in use: each API server
@@ -71,7 +71,7 @@ pub enum Error {
          `{configuration}`, so the API server does not trust the webhook: {source}"
     )]
     Trust { configuration: String, source: cluster::Error },
-    #[error("it took longer than {LOOK_MAX:?}")]
+    #[error("it took longer than {CHECK_MAX:?}")]
     Late,
 }
 
@@ -101,12 +101,12 @@ impl Keeper {
     /// Maintains it for ever.
     pub async fn keep(mut self) {
         loop {
-            let looked = tokio::time::timeout(LOOK_MAX, self.look(Timestamp::now())).await;
+            let looked = tokio::time::timeout(CHECK_MAX, self.inspect(Timestamp::now())).await;
             match looked.unwrap_or(Err(Error::Late)) {
                 Ok(()) => self.report_if_late(Timestamp::now()),
                 Err(error) => self.report(&error.to_string()),
             }
-            tokio::time::sleep(if self.in_use.is_some() { LOOK } else { RETRY }).await;
+            tokio::time::sleep(if self.in_use.is_some() { POLL } else { RETRY }).await;
         }
     }
 
@@ -114,7 +114,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Describes the problem. The certificate that was in use stays in use.
-    pub async fn look(&mut self, now: Timestamp) -> Result<(), Error> {
+    pub async fn inspect(&mut self, now: Timestamp) -> Result<(), Error> {
         match self.source.clone() {
             Source::Folder(folder) => {
                 let pair = read(&folder).await?;
@@ -161,9 +161,9 @@ impl Keeper {
             let made = make(&self.names, now, &pair)
                 .map_err(|source| Error::NotMade { names: self.names.join(", "), source })?;
             let data = [
-                (Kept::CERTIFICATE, made.certificate),
-                (Kept::KEY, made.key),
-                (Kept::AUTHORITY, made.authority),
+                (CertificateSecret::CERTIFICATE, made.certificate),
+                (CertificateSecret::KEY, made.key),
+                (CertificateSecret::AUTHORITY, made.authority),
             ];
             match webhooks::write(&self.client, secret, stored, data).await {
                 // The stored certificate is read again, because another replica may have written
@@ -230,12 +230,12 @@ fn renewal(pair: &Pair, names: &[String], now: Timestamp) -> Option<String> {
     }
 }
 
-fn pair_of(stored: Option<&Kept>) -> Pair {
+fn pair_of(stored: Option<&CertificateSecret>) -> Pair {
     let get = |name| stored.map(|kept| kept.get(name)).unwrap_or_default();
     Pair {
-        certificate: get(Kept::CERTIFICATE),
-        key: get(Kept::KEY),
-        authority: get(Kept::AUTHORITY),
+        certificate: get(CertificateSecret::CERTIFICATE),
+        key: get(CertificateSecret::KEY),
+        authority: get(CertificateSecret::AUTHORITY),
     }
 }
 
@@ -249,15 +249,15 @@ async fn read(folder: &Path) -> Result<Pair, Error> {
         path: path.display().to_string(),
         source,
     };
-    let authority = match get(Kept::AUTHORITY).await {
+    let authority = match get(CertificateSecret::AUTHORITY).await {
         Ok(authority) => authority,
         // Not every issuer provides the authority.
         Err((_, source)) if source.kind() == std::io::ErrorKind::NotFound => vec![],
         Err(failed) => return Err(file(failed)),
     };
     Ok(Pair {
-        certificate: get(Kept::CERTIFICATE).await.map_err(file)?,
-        key: get(Kept::KEY).await.map_err(file)?,
+        certificate: get(CertificateSecret::CERTIFICATE).await.map_err(file)?,
+        key: get(CertificateSecret::KEY).await.map_err(file)?,
         authority,
     })
 }

@@ -40,7 +40,7 @@ fn one_of_its_own_making_is_sound_for_a_year() {
 }
 
 #[test]
-fn what_the_api_server_would_have_against_it_is_told() {
+fn what_the_api_server_would_have_against_it_is_reported() {
     let pair = make(&names(), now(), &none()).unwrap();
     let other = make(&names(), now(), &none()).unwrap();
     let another_name = vec!["hook.other.svc".to_owned()];

@@ -17,7 +17,7 @@ fn parts_of_earlier_patches_will_do() {
 }
 
 #[test]
-fn artifact_that_does_not_exist_is_told_from_a_repository_that_does_not_answer() {
+fn artifact_that_does_not_exist_is_distinguished_from_a_repository_that_does_not_answer() {
     let said = |text: &str| Error::Command {
         command: "mvn".into(),
         status: "exit status: 1".into(),

@@ -118,7 +118,7 @@ async fn layer_that_is_not_what_was_asked_for_is_refused() {
 }
 
 #[tokio::test]
-async fn unknown_tag_and_unreachable_registry_are_told_apart_from_other_failures() {
+async fn unknown_tag_and_unreachable_registry_are_distinguished_from_other_failures() {
     let folder = tempfile::tempdir().unwrap();
     let reference = serve(|_| {}).await;
     let unknown = Reference { tag: "9.9".into(), ..reference };

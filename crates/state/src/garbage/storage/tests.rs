@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 const GONE: &str = "00000000000000000000000000000001";
-const KEPT: &str = "00000000000000000000000000000002";
+const STORED: &str = "00000000000000000000000000000002";
 const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 const DAY: Duration = Duration::from_hours(24);
 
@@ -46,10 +46,10 @@ fn rules() -> Rules {
     Rules { now: now(), age_min: 7 * DAY, includes_state: true, sole_user_of }
 }
 
-/// References of an `orders` that runs job [`KEPT`].
+/// References of an `orders` that runs job [`STORED`].
 fn references() -> References {
     References {
-        names: names_in(&format!("s3://lake/cp/{KEPT}/chk-7 s3://lake/sp/savepoint-000002-b/")),
+        names: names_in(&format!("s3://lake/cp/{STORED}/chk-7 s3://lake/sp/savepoint-000002-b/")),
         clusters: ["orders".to_owned()].into(),
         settled: ["orders".to_owned()].into(),
         ..References::default()
@@ -67,7 +67,7 @@ fn places() -> Vec<Place> {
                 folder("my-savepoint"),
             ],
         ),
-        place(Kind::Checkpoints, "s3://lake/cp", vec![folder(GONE), folder(KEPT)]),
+        place(Kind::Checkpoints, "s3://lake/cp", vec![folder(GONE), folder(STORED)]),
         place(
             Kind::HaStorage,
             "s3://lake/ha",
@@ -107,7 +107,7 @@ fn removed(places: &[Place], references: &References, rules: &Rules) -> Vec<Stri
 
 /// Asserts that all of it is kept, for this reason.
 #[track_caller]
-fn all_kept(places: &[Place], references: &References, rules: &Rules, reason: &str) {
+fn all_retained(places: &[Place], references: &References, rules: &Rules, reason: &str) {
     let findings = garbage(places, references, rules);
     assert!(!findings.is_empty());
     for finding in findings {
@@ -177,13 +177,18 @@ fn a_cluster_that_moves_keeps_the_results_of_all_of_its_runs() {
 #[test]
 fn a_partial_view_removes_nothing() {
     let unread = References { unread: vec!["a status".to_owned()], ..references() };
-    all_kept(&places(), &unread, &rules(), "not everything could be read: a status");
+    all_retained(&places(), &unread, &rules(), "not everything could be read: a status");
     let failed = Place {
         view: View::Failed("500".to_owned()),
         ..place(Kind::Checkpoints, "s3://elsewhere/cp", Vec::new())
     };
     let with_failed = [places(), vec![failed.clone()]].concat();
-    all_kept(&with_failed, &references(), &rules(), "`s3://elsewhere/cp` could not be read: 500");
+    all_retained(
+        &with_failed,
+        &references(),
+        &rules(),
+        "`s3://elsewhere/cp` could not be read: 500",
+    );
     let hidden = Place { view: View::Hidden("a volume".to_owned()), ..failed };
     let with_hidden = |hidden: &Place| [places(), vec![hidden.clone()]].concat();
     // Everything that metadata can name stays; only clusters name ZooKeeper's nodes.
@@ -226,7 +231,7 @@ fn what_metadata_that_stays_refers_to_stays_and_so_on() {
     // The running job uses files of its predecessor, from whose savepoint it started.
     places[1].view = View::Complete(vec![
         naming(&["savepoint-000001-a"], folder(GONE)),
-        naming(&[KEPT, GONE], folder(KEPT)),
+        naming(&[STORED, GONE], folder(STORED)),
     ]);
     let paths = removed(&places, &references(), &rules());
     assert!(!paths.iter().any(|path| path.contains("/sp/") || path.contains("/cp/")), "{paths:?}");
@@ -252,15 +257,16 @@ fn a_place_is_named_with_more_than_its_scheme() {
 
 #[test]
 fn names_are_found_between_anything() {
-    let text =
-        format!("\u{0}\u{20}s3://lake/cp/{KEPT}/shared/{UUID}\u{fffd}savepoint-0000Aa-b/_metadata");
+    let text = format!(
+        "\u{0}\u{20}s3://lake/cp/{STORED}/shared/{UUID}\u{fffd}savepoint-0000Aa-b/_metadata"
+    );
     let names: Vec<String> = names_in(&text).into_iter().collect();
-    assert_eq!(names, [KEPT, UUID, "savepoint-0000aa-b"]);
+    assert_eq!(names, [STORED, UUID, "savepoint-0000aa-b"]);
 }
 
 const NAMES: [&str; 6] = [
     GONE,
-    KEPT,
+    STORED,
     "00000000000000000000000000000003",
     "savepoint-000001-a",
     "savepoint-000002-b",

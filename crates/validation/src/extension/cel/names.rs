@@ -20,12 +20,12 @@ pub(super) struct Names {
 /// Returns everything that `expression` refers to. Its depth is bounded by the parser.
 pub(super) fn of(expression: &IdedExpr) -> Names {
     let mut names = Names::default();
-    names.look(&expression.expr, &mut Vec::new(), 0);
+    names.inspect(&expression.expr, &mut Vec::new(), 0);
     names
 }
 
 impl Names {
-    fn look<'e>(&mut self, expression: &'e Expr, bound: &mut Vec<&'e str>, depth: usize) {
+    fn inspect<'e>(&mut self, expression: &'e Expr, bound: &mut Vec<&'e str>, depth: usize) {
         self.nesting = self.nesting.max(depth);
         match expression {
             Expr::Unspecified | Expr::Literal(_) => {}
@@ -41,14 +41,14 @@ impl Names {
                 self.sums += usize::from(call.func_name == "_+_" && !is_own);
                 self.functions.insert(call.func_name.clone());
                 for part in call.target.as_deref().into_iter().chain(&call.args) {
-                    self.look(&part.expr, bound, depth);
+                    self.inspect(&part.expr, bound, depth);
                 }
             }
-            Expr::Select(select) => self.look(&select.operand.expr, bound, depth),
+            Expr::Select(select) => self.inspect(&select.operand.expr, bound, depth),
             Expr::List(list) => {
                 self.longest_list = self.longest_list.max(list.elements.len());
                 for item in &list.elements {
-                    self.look(&item.expr, bound, depth);
+                    self.inspect(&item.expr, bound, depth);
                 }
             }
             Expr::Map(map) => {
@@ -57,14 +57,14 @@ impl Names {
             }
             Expr::Struct(fields) => self.entries(&fields.entries, bound, depth),
             Expr::Comprehension(each) => {
-                self.look(&each.iter_range.expr, bound, depth);
-                self.look(&each.accu_init.expr, bound, depth);
+                self.inspect(&each.iter_range.expr, bound, depth);
+                self.inspect(&each.accu_init.expr, bound, depth);
                 let before = bound.len();
                 bound.push(&each.iter_var);
                 bound.push(&each.accu_var);
                 bound.extend(each.iter_var2.as_deref());
                 for part in [&each.loop_cond, &each.loop_step, &each.result] {
-                    self.look(&part.expr, bound, depth + 1);
+                    self.inspect(&part.expr, bound, depth + 1);
                 }
                 bound.truncate(before);
             }
@@ -74,10 +74,10 @@ impl Names {
     fn entries<'e>(&mut self, all: &'e [IdedEntryExpr], bound: &mut Vec<&'e str>, depth: usize) {
         for entry in all {
             match &entry.expr {
-                EntryExpr::StructField(field) => self.look(&field.value.expr, bound, depth),
+                EntryExpr::StructField(field) => self.inspect(&field.value.expr, bound, depth),
                 EntryExpr::MapEntry(entry) => {
-                    self.look(&entry.key.expr, bound, depth);
-                    self.look(&entry.value.expr, bound, depth);
+                    self.inspect(&entry.key.expr, bound, depth);
+                    self.inspect(&entry.value.expr, bound, depth);
                 }
             }
         }

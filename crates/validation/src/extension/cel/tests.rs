@@ -81,18 +81,18 @@ fn what_cannot_work_is_refused_at_once() {
 
 /// Messages contain no values of the object, which may be secret.
 #[test]
-fn what_a_rule_does_wrong_is_told_without_values() {
-    let told = |rule: &str| answer(rule).unwrap_err();
+fn what_a_rule_does_wrong_is_reported_without_values() {
+    let described = |rule: &str| answer(rule).unwrap_err();
     expect!["there is no `ingress`: check with `has(…)` first"]
-        .assert_eq(&told("object.spec.ingress.template == 'x'"));
+        .assert_eq(&described("object.spec.ingress.template == 'x'"));
     for rule in [
         "object.spec.flinkConfiguration['s3.secret-key'] < 3",
         "object.spec.flinkConfiguration['s3.secret-key'] + 3 == 4",
         "int(object.spec.flinkConfiguration['s3.secret-key']) == 4",
         "object.spec.flinkConfiguration[object.spec.flinkConfiguration['s3.secret-key']] == 4",
     ] {
-        let told = told(rule);
-        assert!(!told.contains("hush"), "{rule}: {told}");
+        let described = described(rule);
+        assert!(!described.contains("hush"), "{rule}: {described}");
     }
 }
 
@@ -118,8 +118,8 @@ fn loops_over_long_lists_are_not_evaluated() {
 fn an_object_that_is_too_large_is_not_evaluated() {
     let object = json!({"spec": {"list": vec![0; VALUES_MAX]}});
     let subject = Subject::new(Kind::FlinkDeployment, &object);
-    let told = Rule::compile("true").unwrap().evaluate(&subject).unwrap_err();
-    assert_eq!(told, "the object has more than 20000 values");
+    let described = Rule::compile("true").unwrap().evaluate(&subject).unwrap_err();
+    assert_eq!(described, "the object has more than 20000 values");
 }
 
 /// Overflows the stack if [`LEVELS_MAX`] is too large; threads of the operator have a stack of this size.

@@ -28,7 +28,7 @@ fn validators_come_in_the_order_of_their_names() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_with_its_option() {
+fn everything_that_is_wrong_is_reported_with_its_option() {
     let problems = validators(&config(&[
         ("validators.a.class", "com.example.Validator"),
         ("validators.b.expression", "object.spec."),

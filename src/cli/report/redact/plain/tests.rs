@@ -5,7 +5,7 @@ fn check(given: &str, expected: &str) {
 }
 
 #[test]
-fn events_of_a_log_in_json_are_looked_into() {
+fn events_of_a_log_in_json_are_read() {
     check(
         r#"{"level":"INFO","message":"no access: s3.secret-key=\"hun ter2\", s3.endpoint=x","n":1}"#,
         r#"{"level":"INFO","message":"no access: s3.secret-key=\"******\", s3.endpoint=x","n":1}"#,
@@ -35,7 +35,7 @@ fn an_argument_after_the_event_of_its_name_is_hidden() {
 }
 
 #[test]
-fn json_within_an_event_is_looked_into() {
+fn json_within_an_event_is_read() {
     let inner = r#"{"message":"x","password":"hunter2"}"#;
     let event = serde_json::json!({ "message": inner }).to_string();
     let shown = text(&event);

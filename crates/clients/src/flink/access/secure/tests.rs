@@ -24,32 +24,37 @@ fn of(folder: &Path) -> Result<Secure, String> {
 #[test]
 fn host_names_are_ignored_only_of_authorities_that_are_named() {
     let options = Options { ignores_host_name: true, ..Options::default() };
-    let told = Secure::of(&options, HeaderMap::new()).err().unwrap().to_string();
-    assert!(told.contains("no authority is set"), "{told}");
+    let described = Secure::of(&options, HeaderMap::new()).err().unwrap().to_string();
+    assert!(described.contains("no authority is set"), "{described}");
 }
 
 /// The certificate of the client, once it is time to check again.
 fn used(secure: &Secure) -> String {
-    if let Some(kept) = secure.kept.lock().unwrap().as_mut() {
-        kept.looked = kept.looked.checked_sub(LOOK).unwrap();
+    if let Some(stored) = secure.kept.lock().unwrap().as_mut() {
+        stored.looked = stored.looked.checked_sub(POLL).unwrap();
     }
     assert!(secure.client().is_ok());
-    let kept = secure.kept.lock().unwrap();
-    let files = kept.as_ref().unwrap().files.clone().unwrap();
+    let stored = secure.kept.lock().unwrap();
+    let files = stored.as_ref().unwrap().files.clone().unwrap();
     String::from_utf8(files.certificate).unwrap()
 }
 
 #[test]
-fn what_cannot_be_used_is_told_at_the_start() {
+fn what_cannot_be_used_is_reported_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
-    let told = |folder: &Path| of(folder).err().unwrap();
-    assert!(told(folder.path()).contains("contains none of `ca.crt`, `tls.crt` and `tls.key`"));
+    let described = |folder: &Path| of(folder).err().unwrap();
+    assert!(
+        described(folder.path()).contains("contains none of `ca.crt`, `tls.crt` and `tls.key`")
+    );
     let (certificate, key) = made();
     fs::write(folder.path().join("tls.crt"), &certificate).unwrap();
-    assert_eq!(told(folder.path()), "there is `tls.crt` without `tls.key`");
+    assert_eq!(described(folder.path()), "there is `tls.crt` without `tls.key`");
     put(folder.path(), &(key, "nothing".to_owned()));
-    let told = told(folder.path());
-    assert!(told.starts_with("`tls.crt` with `tls.key`: ") && !told.contains("BEGIN"), "{told}");
+    let described = described(folder.path());
+    assert!(
+        described.starts_with("`tls.crt` with `tls.key`: ") && !described.contains("BEGIN"),
+        "{described}"
+    );
     put(folder.path(), &made());
     assert!(of(folder.path()).is_ok());
 }
@@ -63,8 +68,8 @@ fn a_renewed_certificate_counts_without_a_restart() {
     assert_eq!(used(&secure), first.0);
     put(folder.path(), &second);
     assert!(secure.client().is_ok());
-    let kept = |secure: &Secure| secure.kept.lock().unwrap().as_ref().unwrap().files.clone();
-    assert_eq!(kept(&secure).unwrap().certificate, first.0.as_bytes(), "not yet looked at");
+    let stored = |secure: &Secure| secure.kept.lock().unwrap().as_ref().unwrap().files.clone();
+    assert_eq!(stored(&secure).unwrap().certificate, first.0.as_bytes(), "not yet looked at");
     assert_eq!(used(&secure), second.0);
 }
 

@@ -2,7 +2,7 @@ use expect_test::expect;
 
 use super::*;
 use crate::logs::Pod;
-use crate::resource::{Ink, Span, Standing};
+use crate::resource::{Freshness, Ink, Span};
 use crate::row::Kind;
 use crate::row::Tone;
 
@@ -24,7 +24,7 @@ fn pods(names: &[&str]) -> Pods {
 }
 
 fn shown(choice: &Choice, pods: &Pods) -> String {
-    let standing = &Standing::Current;
+    let standing = &Freshness::Current;
     let view = View { key: &key(), resource: None, standing, actions: &[] };
     let parts = parts(view, choice, Some(&Ok(pods.clone())));
     for (id, part) in &parts {

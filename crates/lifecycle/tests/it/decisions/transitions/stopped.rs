@@ -364,7 +364,7 @@ fn a_redeploy_of_a_suspended_job_leaves_its_savepoint_in_the_history() {
 
 /// Otherwise the event would be sent to the API server in each pass, which rejects it as a duplicate.
 #[test]
-fn a_resume_that_is_refused_is_told_once() {
+fn a_resume_that_is_refused_is_reported_once() {
     let suspended = Scene::running("last-state").suspended(UpgradeMode::LastState);
     let scene = suspended.without_metadata().edit(|spec| spec.restart_nonce = Some(1));
     let refused = scene.plan();
@@ -465,7 +465,9 @@ fn t34_a_scaling_that_flink_did_already_needs_no_call() {
 fn t34_a_scaling_that_flink_refused_becomes_an_upgrade() {
     let scene = scaled();
     let plan = scene.plan();
-    let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    let Some(Step::WriteStatus(intent)) = plan.steps.first() else {
+        panic!("{}", described(&plan))
+    };
     let mut refused = scene;
     refused.status = (**intent).clone();
     check(
@@ -508,7 +510,7 @@ fn t34_where_flink_cannot_scale_a_change_of_overrides_is_an_upgrade() {
     ];
     for (name, scene) in cases {
         let plan = scene.plan();
-        assert!(step_names(&plan).contains(&"stop-job-manager"), "{name}: {}", told(&plan));
+        assert!(step_names(&plan).contains(&"stop-job-manager"), "{name}: {}", described(&plan));
     }
 }
 

@@ -97,12 +97,12 @@ fn t14_a_savepoint_that_fails_is_tried_again_after_a_pause() {
     // It stays beside another one, and beside the next stop.
     let again = failed_before(failed.clone(), 10);
     let plan = again.plan();
-    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", described(&plan));
     assert_eq!(error(&plan), error(&waiting));
     let second = again.clone().after(&plan);
     let second = second.clone().after(&second.plan());
     let plan = failed_before(second.clone(), 19).plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     let invalid = second.clone().edit_job(|job| job.parallelism = Some(-1));
     assert!(!error(&invalid.plan()).contains("disk full"), "of another spec");
 
@@ -130,14 +130,18 @@ fn t14_a_job_that_went_on_after_its_savepoint_does_not_go_back_to_it() {
     let (path, message) = (SAVEPOINT.to_owned(), "the sink is gone".to_owned());
     stopping.facts.stop = Fact::Known(Stop::SavedNotStopped { path, message });
     let plan = stopping.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
     assert_eq!(plan.status.job_status.upgrade_savepoint_path, None);
     for part in [SAVEPOINT, "the sink is gone"] {
         assert!(error(&plan).contains(part), "{}", error(&plan));
     }
     // It is stopped again, or its outcome decides.
     let after = failed_before(stopping.after(&plan), 10);
-    assert!(step_names(&after.plan()).contains(&"stop-with-savepoint"), "{}", told(&after.plan()));
+    assert!(
+        step_names(&after.plan()).contains(&"stop-with-savepoint"),
+        "{}",
+        described(&after.plan())
+    );
 }
 
 #[test]
@@ -195,7 +199,7 @@ fn a_running_job_is_not_stopped_for_a_spec_that_cannot_be_made() {
         })
     };
     let gone = cannot(Scene::running("last-state").gone());
-    let start = told(&gone.plan());
+    let start = described(&gone.plan());
     assert!(start.contains("RecoverDeployment"), "what ran is looked after: {start}");
     for (mode, scene) in [
         ("stateless", cannot(Scene::running("stateless"))),
@@ -204,7 +208,7 @@ fn a_running_job_is_not_stopped_for_a_spec_that_cannot_be_made() {
         ("redeploy", cannot(redeployed(Scene::running("savepoint")))),
     ] {
         let plan = scene.plan();
-        assert_eq!(step_names(&plan), [""; 0], "{mode}: {}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{mode}: {}", described(&plan));
         assert!(plan.status.error.as_deref().unwrap().contains("8081-8090"), "{mode}");
         let last = &plan.status.reconciliation_status.last_reconciled_spec;
         assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec, "{mode}");
@@ -217,11 +221,11 @@ fn a_running_job_is_not_stopped_without_the_pod_template_of_the_defaults() {
     let named = ("kubernetes.pod-template-file.taskmanager", "/workers.yaml");
     scene.operator = OperatorConfig::new([named].into_iter().collect());
     let plan = scene.plan();
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     let error = plan.status.error.unwrap();
     assert!(error.contains("/workers.yaml") && error.contains("mount it there"), "{error}");
     scene.operator.base.set(config::template_file::entry("/workers.yaml"), "spec: {}");
-    assert!(!step_names(&scene.plan()).is_empty(), "{}", told(&scene.plan()));
+    assert!(!step_names(&scene.plan()).is_empty(), "{}", described(&scene.plan()));
 }
 
 /// High availability in an ensemble that knows nothing of the job.
@@ -251,11 +255,11 @@ fn ha_metadata_that_would_not_be_found_again_are_not_gone_by() {
     suspended.facts.job_manager = Fact::Known(None);
     suspended.facts.pods = Fact::Known(vec![]);
     suspended = suspended.clone().after(&suspended.plan());
-    assert!(told(&suspended.plan()).contains("Suspended"), "{}", told(&suspended.plan()));
+    assert!(described(&suspended.plan()).contains("Suspended"), "{}", described(&suspended.plan()));
     let resumed = suspended.clone().edit_job(|job| job.state = JobState::Running);
     for scene in [moved_to_zookeeper(suspended), moved_to_zookeeper(resumed)] {
         let plan = scene.plan();
-        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
         assert!(plan.because.contains("HA metadata to another place"), "{}", plan.because);
         let last = &plan.status.reconciliation_status.last_reconciled_spec;
         assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
@@ -281,7 +285,7 @@ fn ha_metadata_under_another_id_are_not_gone_by() {
     let upgrading = || Scene::running("last-state").upgrading(UpgradeMode::LastState);
     for scene in [suspended(), upgrading()] {
         let plan = fixed(scene.clone(), &other).plan();
-        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
         assert!(plan.because.contains("or another job id"), "{}", plan.because);
         let last = &plan.status.reconciliation_status.last_reconciled_spec;
         assert_eq!(*last, scene.status.reconciliation_status.last_reconciled_spec);
@@ -291,7 +295,7 @@ fn ha_metadata_under_another_id_are_not_gone_by() {
     }
     // So is what is already recorded.
     let plan = upgrading().option("$internal.pipeline.job-id", &other).plan();
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     assert!(error(&plan).contains("or another job id"), "{}", error(&plan));
 }
 
@@ -306,7 +310,7 @@ fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
     let resumed = Scene::running("savepoint").suspended(UpgradeMode::Savepoint).path(SAVEPOINT);
     for scene in [Scene::new("savepoint"), Scene::running("savepoint"), resumed] {
         let plan = over_tls(scene).plan();
-        assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+        assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
         assert!(error(&plan).contains("requires TLS"), "{}", error(&plan));
         assert!(error(&plan).contains("Nothing is stopped or started"), "{}", error(&plan));
     }
@@ -315,7 +319,7 @@ fn a_zookeeper_that_the_operator_cannot_reach_stops_and_starts_nothing() {
         let option = ("kubernetes.operator.zookeeper.allowed-servers", servers);
         scene.operator = OperatorConfig::new([option].into_iter().collect());
         let plan = scene.plan();
-        assert_eq!(step_names(&plan).is_empty(), is_refused, "{}", told(&plan));
+        assert_eq!(step_names(&plan).is_empty(), is_refused, "{}", described(&plan));
         let error = plan.status.error.unwrap_or_default();
         assert_eq!(error.contains("allowed-servers"), is_refused, "{error}");
     }
@@ -337,7 +341,7 @@ fn nodes_that_only_kerberos_opens_are_not_left_to_a_password() {
     ];
     scene.facts.deployed_config = Fact::Known(started.into_iter().collect());
     let plan = scene.plan();
-    assert_eq!(step_names(&plan), [""; 0], "{}", told(&plan));
+    assert_eq!(step_names(&plan), [""; 0], "{}", described(&plan));
     for part in ["Kerberos (SASL)", "Nothing is stopped", root] {
         assert!(error(&plan).contains(part), "{}", error(&plan));
     }
@@ -345,7 +349,7 @@ fn nodes_that_only_kerberos_opens_are_not_left_to_a_password() {
         spec.flink_configuration.0.insert(root.to_owned(), json!("/flink-2"));
     });
     let plan = elsewhere.plan();
-    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"stop-with-savepoint"), "{}", described(&plan));
 }
 
 #[test]
@@ -364,10 +368,12 @@ fn only_the_metadata_of_jobs_on_record_are_removed_from_zookeeper() {
         .option("high-availability.zookeeper.quorum", "zk:2181");
     let plan = scene.plan();
     let next = plan.status.job_status.job_id.clone().unwrap();
-    assert_eq!(removed(&plan).unwrap(), [JOB_ID, &next], "{}", told(&plan));
+    assert_eq!(removed(&plan).unwrap(), [JOB_ID, &next], "{}", described(&plan));
     assert_eq!(former(&plan.status), None, "they are gone by then");
     // ZooKeeper did not answer: only the intent is recorded.
-    let Some(Step::WriteStatus(intent)) = plan.steps.first() else { panic!("{}", told(&plan)) };
+    let Some(Step::WriteStatus(intent)) = plan.steps.first() else {
+        panic!("{}", described(&plan))
+    };
     assert_eq!(former(intent).as_deref(), Some(JOB_ID));
     scene.status = (**intent).clone();
     scene.facts.ha_metadata = Fact::Known(HaMetadata::default());
@@ -376,7 +382,7 @@ fn only_the_metadata_of_jobs_on_record_are_removed_from_zookeeper() {
     scene.status.cluster_info.insert("FormerJobs".to_owned(), ",../x,,a/b".to_owned());
     assert_eq!(removed(&scene.plan()).unwrap(), [next]);
     let resumed = Scene::running("last-state").upgrading(UpgradeMode::LastState);
-    assert_eq!(removed(&resumed.plan()).unwrap(), [JOB_ID], "{}", told(&resumed.plan()));
+    assert_eq!(removed(&resumed.plan()).unwrap(), [JOB_ID], "{}", described(&resumed.plan()));
     let first = Scene::new("savepoint").plan();
     let id = first.status.job_status.job_id.clone().unwrap();
     assert_eq!(removed(&first).unwrap(), [id], "none of what an earlier resource has left");
@@ -407,7 +413,7 @@ fn t15_a_job_that_goes_on_by_metadata_loses_its_job_manager_first() {
         waiting
     };
     let waiting = ending(5).plan();
-    assert_eq!(step_names(&waiting), [""; 0], "{}", told(&waiting));
+    assert_eq!(step_names(&waiting), [""; 0], "{}", described(&waiting));
     assert_eq!(waiting.because, "waiting for the old JobManager's pods to end");
     assert_eq!(step_names(&ending(31).plan()), ["delete-job-manager"], "its node may be lost");
     let mut ended = stopped(&scene);
@@ -435,7 +441,7 @@ fn t15_a_job_manager_that_was_stopped_goes_whatever_its_user_wants_meanwhile() {
     ];
     for (wish, scene) in wishes {
         let plan = scene.plan();
-        assert!(step_names(&plan).contains(&"delete-job-manager"), "{wish}: {}", told(&plan));
+        assert!(step_names(&plan).contains(&"delete-job-manager"), "{wish}: {}", described(&plan));
     }
 }
 
@@ -500,14 +506,14 @@ fn t16_a_cancel_that_never_arrived_is_decided_anew_after_a_while() {
         ..Checkpoints::default()
     });
     let plan = scene.plan();
-    assert!(step_names(&plan).contains(&"cancel-job"), "{}", told(&plan));
+    assert!(step_names(&plan).contains(&"cancel-job"), "{}", described(&plan));
     let waiting = scene.in_state(JobStatusState::Initializing);
     let mut waiting = waiting.without_metadata();
     waiting.status.job_status.state = Some(JobStatusState::Cancelling);
     waiting.facts.checkpoints =
         Fact::Known(Checkpoints { is_blank: true, ..Checkpoints::default() });
     let plan = waiting.plan();
-    assert!(step_names(&plan).is_empty(), "{}", told(&plan));
+    assert!(step_names(&plan).is_empty(), "{}", described(&plan));
 }
 
 #[test]
@@ -547,7 +553,7 @@ fn t18_a_job_that_is_missing_from_one_list_may_just_have_ended() {
     let plan = scene.plan();
     let because = format!("the JobManager does not list job {JOB_ID} at present");
     assert_eq!(plan.because, because);
-    assert!(plan.steps.is_empty() && *plan.status == scene.status, "{}", told(&plan));
+    assert!(plan.steps.is_empty() && *plan.status == scene.status, "{}", described(&plan));
     let mut scene = scene.after(&plan);
     scene.facts.jobs = Fact::Known(job(JobStatusState::Canceled));
     assert_eq!(scene.plan().status.job_status.state, Some(JobStatusState::Canceled));

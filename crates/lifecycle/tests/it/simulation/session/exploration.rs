@@ -10,7 +10,7 @@ use testing::share::third;
 use super::*;
 use crate::simulation::upheaval::{Change, Untold};
 use crate::support::operated::{Event, Interruption, interrupted, undisturbed};
-use crate::support::worlds::{left_to_tell, phase};
+use crate::support::worlds::{left_to_report, phase};
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 const IDLE_FOR: Duration = Duration::from_secs(5);
@@ -193,9 +193,9 @@ impl Session {
         }
         let is_deleting = self.resource.metadata.deletion_timestamp.is_some();
         let is_done = self.is_stable() && self.is_up() && !is_deleting;
-        let is_told = self.status.error.is_some() || self.is_image_broken && !is_deleting;
+        let is_reported = self.status.error.is_some() || self.is_image_broken && !is_deleting;
         assert!(
-            is_done || is_told,
+            is_done || is_reported,
             "{}: at rest without a word: {:?}",
             Law::DeploymentTold,
             self.status
@@ -282,7 +282,7 @@ impl State {
     /// for something that it does not report yet.
     fn wait_out(&mut self, plan: &Plan) -> bool {
         let Some(left) =
-            left_to_tell(Law::DeploymentTold, plan.waits, self.sim.now + self.sim.upheaval.skew)
+            left_to_report(Law::DeploymentTold, plan.waits, self.sim.now + self.sim.upheaval.skew)
         else {
             return false;
         };
@@ -371,8 +371,8 @@ impl Explored for State {
             && plan.status.error.is_none()
             && !self.sim.is_image_broken;
         // A rejected write is retried forever, and the status says so.
-        let is_told = before.error.is_some() && self.sim.status.error == before.error;
-        let is_refused = self.sim.upheaval.stopped_at.is_some() && is_told;
+        let is_reported = before.error.is_some() && self.sim.status.error == before.error;
+        let is_refused = self.sim.upheaval.stopped_at.is_some() && is_reported;
         let is_quiet = plan.steps.is_empty() && self.sim.status == before;
         self.sim.hurry();
         let is_pending = is_quiet && self.wait_out(&plan);
@@ -389,11 +389,11 @@ impl Explored for State {
 }
 
 /// Returns a cluster in which its session job runs.
-fn start(mode: &str, is_kept: bool, faults: &'static [Fault], budget: &str) -> State {
+fn start(mode: &str, is_retained: bool, faults: &'static [Fault], budget: &str) -> State {
     let mut sim = Session::new(mode);
     let options = &mut sim.resource.spec.flink_configuration.0;
     options.insert("kubernetes.operator.job.upgrade.preflight".to_owned(), "objects".into());
-    if !is_kept {
+    if !is_retained {
         options.shift_remove("high-availability.type");
     }
     sim.settle();
@@ -407,35 +407,35 @@ fn start(mode: &str, is_kept: bool, faults: &'static [Fault], budget: &str) -> S
 /// A change of the cluster under its session job, with something that fails and a crash.
 #[test]
 fn every_way_through_a_change_of_a_session_cluster_keeps_the_laws() {
-    for (name, mode, is_kept) in third([
+    for (name, mode, is_retained) in third([
         ("session cluster", "native", true),
         ("session cluster, standalone", "standalone", true),
         ("session cluster without HA", "native", false),
     ]) {
-        exploration::explore(name, start(mode, is_kept, FAULTS, "1,1,1"));
+        exploration::explore(name, start(mode, is_retained, FAULTS, "1,1,1"));
     }
 }
 
 /// The API server rejects an object or does not tell, or something else changes around the cluster.
 #[test]
 fn every_way_through_an_upheaval_of_a_session_cluster_keeps_the_laws() {
-    for (name, mode, is_kept) in third([
+    for (name, mode, is_retained) in third([
         ("session cluster, upheavals", "native", true),
         ("session cluster, standalone, upheavals", "standalone", true),
         ("session cluster without HA, upheavals", "native", false),
     ]) {
-        exploration::explore(name, start(mode, is_kept, UPHEAVALS, "1,1,1"));
+        exploration::explore(name, start(mode, is_retained, UPHEAVALS, "1,1,1"));
     }
 }
 
 /// The operator is paused in the middle of a pass, or an answer or a request takes its time.
 #[test]
 fn every_way_through_an_interrupted_pass_of_a_session_cluster_keeps_the_laws() {
-    for (name, is_kept) in third([
+    for (name, is_retained) in third([
         ("session cluster, interrupted", true),
         ("session cluster without HA, interrupted", false),
     ]) {
-        let mut start = start("native", is_kept, FAULTS, "1,1,0");
+        let mut start = start("native", is_retained, FAULTS, "1,1,0");
         start.is_interrupted = true;
         exploration::explore(name, start);
     }

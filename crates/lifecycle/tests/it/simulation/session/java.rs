@@ -188,9 +188,9 @@ impl Session {
     fn java_recover(&mut self, deployed: &FlinkDeploymentSpec) {
         let is_lost =
             self.status.job_manager_deployment_status == JobManagerDeploymentStatus::Missing;
-        let is_kept = is_high_availability_on(&self.java_config(deployed));
+        let is_retained = is_high_availability_on(&self.java_config(deployed));
         let is_gone = self.job_manager.is_none() && self.pods_linger == 0;
-        if is_lost && is_kept && is_gone && !self.java_would_end_jobs(deployed) {
+        if is_lost && is_retained && is_gone && !self.java_would_end_jobs(deployed) {
             self.java_create(deployed, None);
         }
     }

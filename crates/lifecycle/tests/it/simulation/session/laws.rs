@@ -1,7 +1,7 @@
 //! The laws of session clusters in random lives, and after a crash at any step.
 
 use super::*;
-use lifecycle::upgrade_budget::Standing;
+use lifecycle::upgrade_budget::Progress;
 
 #[test]
 fn a_new_session_cluster_becomes_stable_and_is_then_left_alone() {
@@ -255,7 +255,7 @@ fn a_job_manager_that_never_ends_does_not_keep_the_resource_for_ever() {
 }
 
 #[test]
-fn an_operator_that_was_away_waits_for_a_job_manager_from_when_it_looks_first() {
+fn an_operator_that_was_away_waits_for_a_job_manager_from_when_it_is_back() {
     let mut sim = Session::new("native");
     sim.settle();
     sim.jobs = vec![JobStatusState::Running];
@@ -453,7 +453,7 @@ fn a_session_cluster_whose_jobs_are_stopped_for_it_does_not_ask_again() {
         sim.pass(None);
     }
     assert!(awaits_jobs(&sim));
-    assert_eq!(Standing::of(&sim.status), Standing::UnderWay);
+    assert_eq!(Progress::of(&sim.status), Progress::UnderWay);
     sim.turn = Turn::Waits;
     sim.jobs = vec![JobStatusState::Finished];
     sim.settle();
@@ -557,7 +557,7 @@ fn a_flink_version_that_does_not_come_up_can_be_taken_back() {
 
 /// With a default that has changed since, they would be looked for in another place than the cluster's own.
 #[test]
-fn metadata_that_are_not_found_where_the_cluster_never_kept_any_say_nothing_of_its_jobs() {
+fn metadata_that_are_not_found_where_the_cluster_never_stored_any_say_nothing_of_its_jobs() {
     let mut sim = Session::new("native");
     sim.settle();
     sim.made_with = parse_flink_conf(
@@ -606,7 +606,7 @@ fn after_a_rollback_the_metadata_of_jobs_are_where_the_cluster_that_runs_keeps_t
 }
 
 #[test]
-fn metadata_that_no_look_will_ever_read_do_not_hold_the_deletion_up() {
+fn metadata_that_nobody_will_ever_read_do_not_hold_the_deletion_up() {
     let mut sim = Session::new("native");
     for (key, value) in [
         ("high-availability.type", "zookeeper"),

@@ -17,7 +17,7 @@ impl Upheaved for Session {
         self.operator = OperatorConfig::new(defaults);
     }
 
-    fn tell(&mut self, line: String) {
+    fn emit(&mut self, line: String) {
         self.log.push(line);
     }
 }

@@ -25,7 +25,7 @@ fn point(name: usize, value: Value) -> Point {
 }
 
 /// Returns a line for each value: its metric, its kind, its labels and its number.
-fn told(body: &[u8]) -> String {
+fn described(body: &[u8]) -> String {
     let request = ExportMetricsServiceRequest::decode(body).unwrap();
     let pairs = |pairs: &[KeyValue]| {
         let text = |pair: &KeyValue| match pair.value.clone().unwrap().value {
@@ -90,7 +90,7 @@ fn the_body_is_one_that_a_collector_reads() {
         flink.k8soperator.KubeClient.HttpResponse.TimeNanos (summary) 1000000000..2000000000: 2 [(0.5, 2.0), (0.75, 3.0), (0.95, 3.0), (0.98, 3.0), (0.99, 3.0), (0.999, 3.0)]
         flink.k8soperator.KubeClient.HttpRequest.NumPerSecond.rate (gauge) 0..2000000000: 0.5
         flink.k8soperator.ResourceUsage.Cpu (gauge)
-    "#]].assert_eq(&told(&bodies[0]));
+    "#]].assert_eq(&described(&bodies[0]));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_collector_that_refuses_values_is_heard() {
 }
 
 #[test]
-fn many_values_are_told_in_bodies_of_a_bounded_size() {
+fn many_values_are_sent_in_bodies_of_a_bounded_size() {
     let points: Vec<Point> = (0..2500).map(|name| point(name, Value::Count(1.0))).collect();
     let families = [
         Family::new(Scope::Resource, "JOSDK.Reconciliation.Count", points.clone()),
@@ -116,7 +116,7 @@ fn many_values_are_told_in_bodies_of_a_bounded_size() {
     ];
     let bodies: Vec<Vec<u8>> = bodies(&families, &source(), 0).collect();
     let counts: Vec<usize> =
-        bodies.iter().map(|body| told(body).matches("orders-").count()).collect();
+        bodies.iter().map(|body| described(body).matches("orders-").count()).collect();
     assert_eq!(counts.iter().sum::<usize>(), 5000);
     assert!(counts.iter().all(|count| *count <= POINTS_MAX), "{counts:?}");
     assert!(bodies.iter().all(|body| body.len() < 1024 * 1024));

@@ -47,37 +47,37 @@ async fn a_folder_is_read_again_and_a_bad_certificate_replaces_no_good_one() {
     let folder = tempfile::tempdir().unwrap();
     let source = Source::Folder(folder.path().to_owned());
     let (mut keeper, tls) = Keeper::new(client(), source, names());
-    let missing = keeper.look(now()).await.unwrap_err().to_string();
+    let missing = keeper.inspect(now()).await.unwrap_err().to_string();
     assert!(missing.contains("tls.crt") && missing.contains("cannot be read"), "{missing}");
     assert!(tls.borrow().is_none());
 
     let first = make(&names(), now(), &none()).unwrap();
     put(folder.path(), &first);
-    keeper.look(now()).await.unwrap();
+    keeper.inspect(now()).await.unwrap();
     let in_use = tls.borrow().clone().unwrap();
-    keeper.look(now()).await.unwrap();
+    keeper.inspect(now()).await.unwrap();
     assert!(Arc::ptr_eq(&in_use, tls.borrow().as_ref().unwrap()), "nothing changed");
 
     let second = make(&names(), now(), &none()).unwrap();
     put(folder.path(), &Pair { key: first.key.clone(), ..second.clone() });
-    let crossed = keeper.look(now()).await.unwrap_err().to_string();
+    let crossed = keeper.inspect(now()).await.unwrap_err().to_string();
     assert!(crossed.contains("belongs to another certificate"), "{crossed}");
     assert!(Arc::ptr_eq(&in_use, tls.borrow().as_ref().unwrap()), "the good one stays");
 
     put(folder.path(), &second);
-    keeper.look(now()).await.unwrap();
+    keeper.inspect(now()).await.unwrap();
     assert!(!Arc::ptr_eq(&in_use, tls.borrow().as_ref().unwrap()));
-    let ended = keeper.look(days_later(400)).await.unwrap_err().to_string();
+    let ended = keeper.inspect(days_later(400)).await.unwrap_err().to_string();
     assert!(ended.contains("it expired at"), "{ended}");
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_renews_is_told_before_its_end() {
+async fn a_certificate_that_nobody_renews_is_reported_before_its_end() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), &make(&names(), now(), &none()).unwrap());
     let source = Source::Folder(folder.path().to_owned());
     let (mut keeper, _tls) = Keeper::new(client(), source, names());
-    keeper.look(now()).await.unwrap();
+    keeper.inspect(now()).await.unwrap();
     keeper.report_if_late(days_later(300));
     assert!(keeper.reported.is_none());
     keeper.report_if_late(days_later(310));

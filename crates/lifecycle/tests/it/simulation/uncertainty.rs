@@ -17,13 +17,13 @@ pub(crate) fn asks(error: Option<&str>) -> bool {
 
 /// What has become invisible since the operator last saw everything.
 #[derive(Clone, Default)]
-pub(crate) struct Doubt {
+pub(crate) struct Uncertainty {
     hidden: bool,
     /// Whether it ends only when a person has named the state, whatever is seen meanwhile.
     is_lasting: bool,
 }
 
-impl Doubt {
+impl Uncertainty {
     pub(crate) fn hide(&mut self) {
         self.hidden = true;
     }
@@ -42,7 +42,7 @@ impl Doubt {
     }
 
     /// The law: the operator asks only if it has not seen everything; `self` is the doubt before the pass.
-    pub(crate) fn assert_asks_only_in_doubt(&self, law: Law, error: Option<&str>) {
+    pub(crate) fn assert_asks_only_if_uncertain(&self, law: Law, error: Option<&str>) {
         assert!(self.is_any() || !asks(error), "{law}: asked, and nothing is hidden: {error:?}");
     }
 
@@ -54,7 +54,7 @@ impl Doubt {
 
 /// Whether the record of a job has everything that its JobManager could report: its state, that it is not being
 /// stopped, and the state that it left if it has ended.
-pub(crate) fn tells_all(
+pub(crate) fn shows_all(
     record: &JobStatus,
     state: JobStatusState,
     newest: Option<&(u64, String)>,
@@ -84,7 +84,7 @@ impl Sim {
                 let started = job.started.as_millisecond().to_string();
                 record.job_id.as_ref() == Some(&job.id)
                     && record.start_time == Some(started)
-                    && tells_all(record, job.state, job.newest())
+                    && shows_all(record, job.state, job.newest())
             })
     }
 }

@@ -58,7 +58,7 @@ fn records() -> Vec<Case> {
 }
 
 #[test]
-fn nothing_is_started_beside_a_job_that_is_not_on_record() {
+fn nothing_is_started_alongside_a_job_that_is_not_on_record() {
     for (index, mut case) in records().into_iter().enumerate() {
         case.lists(OWN_ID, JobStatusState::Running);
         case.assert_refused_for_good();
@@ -134,7 +134,7 @@ fn the_end_of_a_job_that_was_stopped_with_a_savepoint_is_waited_for() {
 }
 
 #[test]
-fn a_job_that_was_just_submitted_is_not_doubted() {
+fn a_job_that_was_just_submitted_is_not_suspected() {
     let mut case = case("savepoint");
     case.pass();
     case.lists(OWN_ID, JobStatusState::Running);
@@ -146,7 +146,7 @@ fn a_job_that_was_just_submitted_is_not_doubted() {
 
 /// Whether it arrived or not, this is another job.
 #[test]
-fn a_submission_that_is_made_again_is_not_made_beside_another_job() {
+fn a_submission_that_is_made_again_is_not_made_alongside_another_job() {
     let mut case = case("savepoint");
     case.fail_to_submit("no answer");
     case.restart();

@@ -22,7 +22,7 @@ const FLEET: usize = 5_000;
 /// Number of objects per page, as the program requests them.
 const PAGE: usize = 500;
 /// Interval at which a program's memory is sampled.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL: Duration = Duration::from_millis(1);
 /// A program that takes longer is stuck.
 const LIMIT: Duration = Duration::from_mins(1);
 
@@ -132,7 +132,7 @@ async fn once(program: &Path, args: &[&str], kubeconfig: &Path) -> Result<(f64, 
     let ended: ExitStatus = loop {
         tokio::select! {
             ended = child.wait() => break ended?,
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL) => {}
         }
         if let Some(status) = &status {
             peak = peak.max(memory(status, "VmHWM:").unwrap_or_default());

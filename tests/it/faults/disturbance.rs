@@ -66,7 +66,7 @@ impl Place {
 type ToScript = dyn Fn(Place) -> Script + Send + Sync;
 type HasHappened = dyn Fn(&[Recorded]) -> bool + Send + Sync;
 
-pub(super) struct Trouble {
+pub(super) struct Disturbance {
     name: String,
     script: Box<ToScript>,
     has_happened: Box<HasHappened>,
@@ -79,7 +79,7 @@ pub(super) struct Trouble {
     ends_otherwise: bool,
 }
 
-impl Trouble {
+impl Disturbance {
     pub(super) fn scripted(
         name: impl Into<String>,
         script: impl Fn(Place) -> Script + Send + Sync + 'static,
@@ -280,7 +280,7 @@ pub(super) async fn survive(
     ground: &Arc<Ground>,
     scenario: &Scenario,
     base: &Base,
-    trouble: &Trouble,
+    trouble: &Disturbance,
 ) -> Case {
     let tries_max = if trouble.is_sure { TRIES } else { 1 };
     let mut tried = 1;
@@ -342,13 +342,13 @@ fn difference(expected: &str, end: &str) -> Option<String> {
 pub(super) async fn same_end(
     ground: &Arc<Ground>,
     scenario: &str,
-    troubles: impl Fn(&Base) -> Vec<Trouble>,
+    problems: impl Fn(&Base) -> Vec<Disturbance>,
 ) {
     let begun = Instant::now();
     let scenario = scenarios::ALL.iter().find(|one| one.name == scenario).unwrap();
     let base = base(ground, scenario).await;
     let mut cases = Vec::new();
-    for trouble in troubles(&base) {
+    for trouble in problems(&base) {
         let (ground, base) = (Arc::clone(ground), Arc::clone(&base));
         cases.push((
             trouble.name.clone(),

@@ -85,7 +85,7 @@ async fn flink_is_asked_what_a_person_asks() {
 }
 
 #[tokio::test]
-async fn checkpoints_are_those_that_the_job_manager_tells() {
+async fn checkpoints_are_those_that_the_job_manager_reports() {
     let cluster = cluster();
     let (_flink, address) = flink().await;
     let ran = run(&cluster, Some(address), "checkpoints wordcount -o json").await.succeeded();
@@ -205,7 +205,7 @@ async fn old_snapshots_go_that_nothing_refers_to() {
 }
 
 #[tokio::test]
-async fn a_savepoint_is_looked_into_without_a_cluster() {
+async fn a_savepoint_is_read_without_a_cluster() {
     let cluster = FakeCluster::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("_metadata");
@@ -309,7 +309,7 @@ async fn a_watch_that_loses_its_connection_says_so_once_and_goes_on() {
 }
 
 #[tokio::test]
-async fn status_tells_of_events_and_goes_without_those_that_may_not_be_read() {
+async fn status_shows_events_and_goes_without_those_that_may_not_be_read() {
     let cluster = cluster();
     cluster.insert(json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
         "involvedObject": {"kind": "FlinkDeployment", "name": "wordcount"}, "type": "Warning", "reason": "Missing",

@@ -29,13 +29,13 @@ const MESSAGE_MAX: usize = 1_000;
 
 /// How far a resource is with its spec, with the reason and the message of its conditions.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum Readiness {
     Ready(String, String),
     Reconciling(String, String),
     Stalled(String, String),
 }
 
-impl Standing {
+impl Readiness {
     /// Returns the standing of a resource with this `status.error`.
     pub fn of_error(error: &str) -> Self {
         let reason = reason_of(error).filter(|reason| is_reason(reason));
@@ -87,8 +87,8 @@ fn is_reason(text: &str) -> bool {
 
 impl<K: Kind> Pass<'_, K> {
     /// Adds the conditions that say how far the resource is with its spec.
-    pub(crate) fn report_standing(&mut self, before: &[Condition]) {
-        let standing = self.standing();
+    pub(crate) fn report_readiness(&mut self, before: &[Condition]) {
+        let standing = self.readiness();
         let (generation, now) = (self.world.generation(), self.world.now);
         if let Some(conditions) = self.status.conditions_mut() {
             conditions.extend(standing.conditions(generation, before, now));
@@ -96,47 +96,47 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Returns how far the resource is, from its status; the first rule that applies decides.
-    fn standing(&self) -> Standing {
-        match (self.standing_of_status(), &self.paused) {
-            (Standing::Reconciling(..), Some(message)) => {
-                Standing::Stalled(PAUSED.to_owned(), message.clone())
+    fn readiness(&self) -> Readiness {
+        match (self.readiness_of_status(), &self.paused) {
+            (Readiness::Reconciling(..), Some(message)) => {
+                Readiness::Stalled(PAUSED.to_owned(), message.clone())
             }
             (standing, _) => standing,
         }
     }
 
-    fn standing_of_status(&self) -> Standing {
+    fn readiness_of_status(&self) -> Readiness {
         if let Some(error) = self.status.error() {
-            return Standing::of_error(error);
+            return Readiness::of_error(error);
         }
         let state = self.status.lifecycle_state();
-        if let Some(standing) = self.status.conditions().and_then(|all| Standing::of_wait(all)) {
+        if let Some(standing) = self.status.conditions().and_then(|all| Readiness::of_wait(all)) {
             return standing;
         }
         match state {
             Some(LifecycleState::Failed) => {
-                return Standing::Stalled("Failed".to_owned(), self.told());
+                return Readiness::Stalled("Failed".to_owned(), self.state_text());
             }
             Some(LifecycleState::Deleting | LifecycleState::Deleted) => {
                 let message = "the resource is being deleted".to_owned();
-                return Standing::Reconciling("Deleting".to_owned(), message);
+                return Readiness::Reconciling("Deleting".to_owned(), message);
             }
             _ => {}
         }
         let generation = self.world.generation();
         if self.status.observed_generation() != Some(generation) {
             let message = format!("generation {generation} of the spec is not carried out yet");
-            return Standing::Reconciling("NewSpec".to_owned(), message);
+            return Readiness::Reconciling("NewSpec".to_owned(), message);
         }
         if let Some(reason) = self.outcome() {
-            return Standing::Ready(reason.to_owned(), self.told());
+            return Readiness::Ready(reason.to_owned(), self.state_text());
         }
         let reason = match state {
             Some(LifecycleState::Stable) => "NotRunning".to_owned(),
             // `RollingBack`, as reasons are written.
             other => format!("{:?}", other.unwrap_or(LifecycleState::Created)),
         };
-        Standing::Reconciling(reason, self.told())
+        Readiness::Reconciling(reason, self.state_text())
     }
 
     /// Returns what the spec asks for, if it is so.
@@ -153,7 +153,7 @@ impl<K: Kind> Pass<'_, K> {
     }
 
     /// Says how the job or the session cluster is.
-    fn told(&self) -> String {
+    fn state_text(&self) -> String {
         match self.status.job().state {
             _ if self.spec.job().is_none() => {
                 let answers = if K::is_answering(self) { "answers" } else { "does not answer" };
@@ -188,14 +188,14 @@ mod tests {
         let later: Timestamp = "2026-01-01T12:01:00Z".parse().unwrap();
         let texts = |reason: &str| (reason.to_owned(), String::new());
         let (reason, message) = texts("Upgrading");
-        let before = Standing::Reconciling(reason, message).conditions(1, &[], first);
+        let before = Readiness::Reconciling(reason, message).conditions(1, &[], first);
         assert_eq!(
             shown(&before),
             [("Ready", "False", "Upgrading"), ("Reconciling", "True", "Upgrading")]
         );
         let error =
             r#"{"message": "no such image", "additionalMetadata": {"reason": "ErrImagePull"}}"#;
-        let after = Standing::of_error(error).conditions(2, &before, later);
+        let after = Readiness::of_error(error).conditions(2, &before, later);
         assert_eq!(
             shown(&after),
             [("Ready", "False", "ErrImagePull"), ("Stalled", "True", "ErrImagePull")]
@@ -218,7 +218,7 @@ mod tests {
             ["Job Not Found", r#"{"message": "m", "additionalMetadata": {"reason": "two words"}}"#]
         {
             assert!(
-                matches!(Standing::of_error(error), Standing::Stalled(reason, _) if reason == "Error")
+                matches!(Readiness::of_error(error), Readiness::Stalled(reason, _) if reason == "Error")
             );
         }
     }

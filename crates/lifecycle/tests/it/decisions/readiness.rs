@@ -99,7 +99,7 @@ fn our_scripts_for_argo_cd_say_how_session_jobs_and_snapshots_are() {
             "jobStatus": {"state": state}})
     };
     let snapshot = |status: Value| json!({"kind": "FlinkStateSnapshot", "metadata": {"generation": 1}, "status": status});
-    let told = |object: Value| tools::argo_cd_with_our_script(&object);
+    let described = |object: Value| tools::argo_cd_with_our_script(&object);
     let said = |status: &str, message: &str| (status.to_owned(), message.to_owned());
     for (object, expected) in [
         (job(2, json!(null)), said("Progressing", "no operator has looked at it yet")),
@@ -125,7 +125,7 @@ fn our_scripts_for_argo_cd_say_how_session_jobs_and_snapshots_are() {
         (snapshot(json!({"state": "IN_PROGRESS"})), said("Progressing", "IN_PROGRESS")),
         (snapshot(json!({"state": "FAILED", "error": "no space"})), said("Degraded", "no space")),
     ] {
-        assert_eq!(told(object.clone()), expected, "{object}");
+        assert_eq!(described(object.clone()), expected, "{object}");
     }
 }
 
