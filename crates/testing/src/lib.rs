@@ -16,6 +16,7 @@ pub mod generated;
 pub mod laws;
 pub mod operated;
 pub mod scene;
+pub mod seat;
 pub mod share;
 pub mod sources;
 pub mod terminal;

@@ -1,16 +1,14 @@
 //! A fleet whose transitions share a budget, with one operator for all.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use api::blue_green::Colour;
 use api::job::JobState;
 use blue_green::child::Child;
 use jiff::SignedDuration;
-use lifecycle::upgrade_budget::{Limits, Of, Record, ResourceKind, UpgradeBudget};
+use lifecycle::upgrade_budget::{Limits, Record, ResourceKind, UpgradeBudget};
 use lifecycle::world::{Fact, Turn};
 use testing::choices::{Choices, seeds};
 use testing::laws::Law;
+use testing::seat::{Budget, Seat};
 
 use crate::simulation::{mode, show_on_failure};
 use crate::world::{BROKEN_IMAGE, Sim};
@@ -22,14 +20,6 @@ const LIMITS: Limits = Limits {
     patience: SignedDuration::from_secs(20),
 };
 
-/// A resource's part in the budget of its fleet.
-#[derive(Clone)]
-pub(crate) struct Seat {
-    of: Of,
-    limits: Limits,
-    budget: Rc<RefCell<UpgradeBudget>>,
-}
-
 impl Sim {
     fn generation(&self) -> i64 {
         self.resource.metadata.generation.unwrap()
@@ -40,8 +30,8 @@ impl Sim {
     }
 
     pub(crate) fn turn_in_budget(&self) -> Fact<Turn> {
-        let Some(Seat { of, limits, budget }) = &self.seat else { return self.turn.clone() };
-        Fact::Known(budget.borrow_mut().ask(of, self.generation(), limits, self.now))
+        let Some(seat) = &self.seat else { return self.turn.clone() };
+        Fact::Known(seat.ask(self.generation(), self.now))
     }
 
     /// Other upgrades take all turns, or end.
@@ -53,12 +43,10 @@ impl Sim {
     /// Makes a pass, and shows what it stored through the watch.
     fn pass_in_fleet(&mut self, crash_at: Option<usize>) {
         let plan = self.pass(crash_at);
-        let Some(Seat { of, limits, budget }) = &self.seat else { return };
+        let Some(seat) = &self.seat else { return };
         let decided = Record::of_blue_green(&self.resource.metadata, &plan.status);
-        let waits = plan.waits.map(|waits| waits.on);
-        let _woken = budget.borrow_mut().decided(of, decided, waits, limits, self.now);
-        let standing = self.record().standing;
-        let _woken = budget.borrow_mut().seen(of, self.generation(), standing, limits, self.now);
+        seat.decide(decided, plan.waits, self.now);
+        seat.show(self.record(), self.generation(), self.now);
     }
 
     /// Whether both colours have pods, and neither is about to go.
@@ -77,26 +65,21 @@ impl Sim {
 
 struct Fleet {
     sims: Vec<Sim>,
-    budget: Rc<RefCell<UpgradeBudget>>,
+    budget: Budget,
     /// The process is replaced once in this many seconds.
     restarts: u64,
 }
 
 impl Fleet {
     fn new(size: u64, limits: Limits) -> Self {
-        let budget = Rc::<RefCell<UpgradeBudget>>::default();
+        let budget = Budget::default();
         let sims = (0..size).map(|number| {
             let mut sim = Sim::new(mode(number));
             sim.settings.deletion_delay = std::time::Duration::from_secs(number % 3 * 3);
             sim.settle();
-            let of = Of {
-                kind: ResourceKind::FlinkBlueGreenDeployment,
-                uid: format!("u{number}"),
-                namespace: "shop".to_owned(),
-                name: format!("job-{number}"),
-                parent: None,
-            };
-            sim.seat = Some(Seat { of, limits, budget: Rc::clone(&budget) });
+            let kind = ResourceKind::FlinkBlueGreenDeployment;
+            let number = usize::try_from(number).unwrap();
+            sim.seat = Some(Seat::new(kind, number, limits, &budget));
             sim
         });
         Self { sims: sims.collect(), budget, restarts: 20 }
@@ -116,12 +99,11 @@ impl Fleet {
             sim.pass_in_fleet(crash_at);
         }
         if choices.below(self.restarts) == 0 {
-            let mut budget = UpgradeBudget::default();
+            *self.budget.borrow_mut() = UpgradeBudget::default();
             for sim in &self.sims {
                 let seat = sim.seat.as_ref().unwrap();
-                budget.restore(&seat.of, sim.generation(), sim.record(), sim.now);
+                seat.list(sim.record(), sim.generation(), sim.now);
             }
-            *self.budget.borrow_mut() = budget;
         }
         let twice = self.sims.iter().filter(|sim| sim.has_two_clusters()).count();
         assert!(twice <= 2, "{}: {twice} have two clusters", Law::FleetWaves);

@@ -21,9 +21,9 @@ use lifecycle::world::{Fact, Turn};
 use serde_json::json;
 use state::revision::{Revision, decide_repeated_revision};
 use testing::laws::Law;
+use testing::seat::Seat;
 
 use crate::upheaval::Upheaval;
-use crate::waves::Seat;
 
 /// Shortest pause of an idle operator; a shorter one means that it expects a change.
 pub(crate) const RESTS_FOR: Duration = Duration::from_mins(1);

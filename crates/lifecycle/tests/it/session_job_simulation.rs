@@ -48,7 +48,6 @@ use state::restore_point::RestorePoint;
 
 use super::simulation::uncertainty::{Uncertainty, asks, shows_all};
 use super::simulation::upheaval::{Refused, Upheaval, Upheaved};
-use super::simulation::waves::Seat;
 use super::support::operated::{
     Event, Interruption, Operated, Stored, assert_is_left_alone, interrupted, operated, pause,
     undisturbed,
@@ -63,6 +62,7 @@ use super::support::worlds::{
 use api::is_paused;
 use testing::choices::{Choices, seeds};
 use testing::laws::Law;
+use testing::seat::Seat;
 
 /// Seconds that the operator waits for a job whose submission got no answer.
 const SUBMISSION_TIMEOUT: i64 = 8;

@@ -2,7 +2,7 @@
 //!
 //! Every job counts records. What a checkpoint or a savepoint holds is durable. The laws: a stateful job never starts
 //! behind what is durable, there is never a second JobManager, a person is asked for the state only in doubt
-//! ([`doubt`]), a settled world is left alone, and when the faults stop the resource settles. A failing case prints its
+//! ([`uncertainty`]), a settled world is left alone, and when the faults stop the resource settles. A failing case prints its
 //! seed, which reproduces it.
 
 pub(super) mod session;
@@ -55,6 +55,7 @@ use upheaval::{Refused, Upheaval, Upheaved};
 use testing::choices::{Choices, another_seed, cases, seeds};
 use testing::laws::Law;
 use testing::scene::assert_names_its_wait;
+use testing::seat::Seat;
 
 mod care;
 mod cluster;
@@ -180,7 +181,7 @@ pub(super) struct Sim {
     /// Whether a trial detects a broken image, rather than only the start.
     sees_broken_images: bool,
     /// Its place in a fleet, if any.
-    seat: Option<waves::Seat>,
+    seat: Option<Seat>,
 }
 
 /// Returns the path of the state with this many records in a job's HA metadata.

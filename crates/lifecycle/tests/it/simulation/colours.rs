@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::waves::Seat;
+use super::waves::seat_of_transition;
 use super::*;
 use api::blue_green::{
     ABORT_ANNOTATION, BlueGreenState, BlueGreenStatus, Colour, FlinkBlueGreenDeployment,
@@ -545,7 +545,7 @@ fn users_faults_and_crashes_leave_no_colour_behind_another() {
             world.edit(|spec| spec.mode = Some(DeploymentMode::Standalone));
         }
         // Neither the transition nor its children may wait for the other.
-        world.seat = (seed % 4 > 1).then(Seat::of_transition);
+        world.seat = (seed % 4 > 1).then(seat_of_transition);
         show_on_failure(seed, &mut world, |world| {
             world.settle();
             // Where little fails, more transitions end.

@@ -1,13 +1,10 @@
 //! A fleet whose upgrades share a budget: each resource in its own world, with one operator for all.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use super::*;
 use lifecycle::conditions::ReportedWait;
-use lifecycle::upgrade_budget::{Limits, Of, Progress, Record, ResourceKind, UpgradeBudget};
-use lifecycle::wait::Waiting;
+use lifecycle::upgrade_budget::{Limits, Progress, Record, ResourceKind, UpgradeBudget};
 use lifecycle::world::Turn;
+use testing::seat::Budget;
 
 const LIMITS: Limits = Limits {
     at_once: Some(3),
@@ -16,73 +13,10 @@ const LIMITS: Limits = Limits {
     patience: SignedDuration::from_secs(20),
 };
 
-/// A resource's part in the budget of its fleet.
-#[derive(Clone)]
-pub(crate) struct Seat {
-    of: Of,
-    limits: Limits,
-    budget: Rc<RefCell<UpgradeBudget>>,
-}
-
-impl Seat {
-    pub(crate) fn new(
-        kind: ResourceKind,
-        number: usize,
-        limits: Limits,
-        budget: &Rc<RefCell<UpgradeBudget>>,
-    ) -> Self {
-        let of = Of {
-            kind,
-            uid: format!("u{number}"),
-            namespace: format!("ns-{}", number % 3),
-            name: format!("job-{number}"),
-            parent: None,
-        };
-        Self { of, limits, budget: Rc::clone(budget) }
-    }
-
-    /// Returns the seat of a blue/green deployment, where nothing may be in progress beside it.
-    pub(super) fn of_transition() -> Self {
-        let limits = Limits { at_once: Some(1), ..LIMITS };
-        Self::new(ResourceKind::FlinkBlueGreenDeployment, 0, limits, &Rc::default())
-    }
-
-    /// Returns the seat of a child beside that of its blue/green deployment.
-    pub(super) fn of_child(&self, uid: &str) -> Self {
-        let of = Of {
-            kind: ResourceKind::FlinkDeployment,
-            uid: uid.to_owned(),
-            parent: Some(self.of.uid.clone()),
-            ..self.of.clone()
-        };
-        Self { of, ..self.clone() }
-    }
-
-    pub(crate) fn ask(&self, generation: i64, now: Timestamp) -> Turn {
-        self.budget.borrow_mut().ask(&self.of, generation, &self.limits, now)
-    }
-
-    /// Notes what a pass has decided. A resource that is woken would ask within a second anyway.
-    pub(crate) fn decide(&self, record: Record, waits: Option<Waiting>, now: Timestamp) {
-        let (mut budget, waits) = (self.budget.borrow_mut(), waits.map(|waits| waits.on));
-        let _woken = budget.decided(&self.of, record, waits, &self.limits, now);
-    }
-
-    /// Shows what is stored through the watch.
-    pub(crate) fn show(&self, record: Record, generation: i64, now: Timestamp) {
-        let mut budget = self.budget.borrow_mut();
-        let _woken = budget.seen(&self.of, generation, record.standing, &self.limits, now);
-    }
-
-    /// Tells another process what is stored.
-    pub(crate) fn list(&self, record: Record, generation: i64, now: Timestamp) {
-        self.budget.borrow_mut().restore(&self.of, generation, record, now);
-        self.show(record, generation, now);
-    }
-
-    pub(super) fn leave(&self, now: Timestamp) {
-        let _woken = self.budget.borrow_mut().gone(&self.of.uid, &self.limits, now);
-    }
+/// Returns the seat of a blue/green deployment, where nothing may be in progress alongside.
+pub(super) fn seat_of_transition() -> Seat {
+    let limits = Limits { at_once: Some(1), ..LIMITS };
+    Seat::new(ResourceKind::FlinkBlueGreenDeployment, 0, limits, &Budget::default())
 }
 
 impl Sim {
@@ -108,14 +42,14 @@ impl Sim {
 
 struct Fleet {
     sims: Vec<Sim>,
-    budget: Rc<RefCell<UpgradeBudget>>,
+    budget: Budget,
     /// The process is replaced once in this many seconds.
     restarts: u64,
 }
 
 impl Fleet {
     fn new(size: usize, limits: Limits, prepare: impl Fn(usize) -> Sim) -> Self {
-        let budget = Rc::<RefCell<UpgradeBudget>>::default();
+        let budget = Budget::default();
         let sims = (0..size).map(|number| {
             let mut sim = prepare(number);
             sim.settle();
