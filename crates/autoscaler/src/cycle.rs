@@ -397,22 +397,8 @@ impl Cycle {
             let VertexDecision { current, new, .. } = *decision;
             scalings.insert(id.clone(), Scaling { current, new, figures: figures.clone() });
         }
-        let disabled = if let Some(why) = &settings.fixed_by
-            && settings.is_scaling_enabled
-        {
-            Some(Disabled::Fixed(why.clone()))
-        } else if let Some(until) = settings.advised_until.filter(|until| now < *until)
-            && settings.is_scaling_enabled
-        {
-            Some(Disabled::Advice(until))
-        } else if settings.is_scaling_enabled {
-            let excluding = settings.excluded_periods.iter().find(|of| of.contains(now, zone));
-            excluding.map(|period| Disabled::Period(period.to_string()))
-        } else {
-            Some(Disabled::Scaling)
-        };
         self.cost = self.cost(facts, &scalings, &self.state.config);
-        if let Some(disabled) = disabled {
+        if let Some(disabled) = disabled(settings, now, zone) {
             self.events.push(Event::report(&scalings, Some(&disabled), self.cost, settings));
             return Outcome::Disabled(disabled);
         }
@@ -572,6 +558,21 @@ impl Cycle {
             .collect();
         state.delayed.cancel_all();
     }
+}
+
+/// Returns why nothing is scaled at this time, whatever is decided.
+fn disabled(settings: &Settings, now: Timestamp, zone: &TimeZone) -> Option<Disabled> {
+    if !settings.is_scaling_enabled {
+        return Some(Disabled::Scaling);
+    }
+    if let Some(why) = &settings.fixed_by {
+        return Some(Disabled::Fixed(why.clone()));
+    }
+    if let Some(until) = settings.advised_until.filter(|until| now < *until) {
+        return Some(Disabled::Advice(until));
+    }
+    let excluding = settings.excluded_periods.iter().find(|of| of.contains(now, zone));
+    excluding.map(|period| Disabled::Period(period.to_string()))
 }
 
 #[cfg(test)]

@@ -180,17 +180,7 @@ impl<'a> Pass<'a> {
     fn active(&mut self, colour: Colour) -> End {
         let other = colour.other();
         let Some(child) = self.world.child(colour) else {
-            return match self.world.child(other) {
-                // The record of the cut-over was lost, or someone deleted the serving child.
-                Some(rest) if rest.runs() => {
-                    self.status.blue_green_state = Some(other.transitioning_to());
-                    Ok(self.go_on(format!("`{}` is the only child", rest.name()), SOON))
-                }
-                Some(_) | None => {
-                    let wanted = self.wanted()?;
-                    self.replace_lost(colour, wanted)
-                }
-            };
+            return self.active_without_child(colour);
         };
         if child.is_deleting() {
             return Ok(self.await_deletion(child));
@@ -249,6 +239,32 @@ impl<'a> Pass<'a> {
             };
             return Ok(self.begin(other, wanted, Start::Named(path)));
         }
+        self.leave_for_other(colour, child, wanted)
+    }
+
+    /// The child of the active colour is gone.
+    fn active_without_child(&mut self, colour: Colour) -> End {
+        let other = colour.other();
+        match self.world.child(other) {
+            // The record of the cut-over was lost, or someone deleted the serving child.
+            Some(rest) if rest.runs() => {
+                self.status.blue_green_state = Some(other.transitioning_to());
+                Ok(self.go_on(format!("`{}` is the only child", rest.name()), SOON))
+            }
+            Some(_) | None => {
+                let wanted = self.wanted()?;
+                self.replace_lost(colour, wanted)
+            }
+        }
+    }
+
+    /// Begins a transition from the state of the job that serves, once it is its turn.
+    fn leave_for_other(
+        &mut self,
+        colour: Colour,
+        child: Child<'_>,
+        wanted: &FlinkDeploymentSpec,
+    ) -> End {
         let may_begin = child.runs() || is_stateless(wanted);
         if may_begin
             && !child.is_down()
@@ -257,7 +273,7 @@ impl<'a> Pass<'a> {
             return Ok(plan);
         }
         if is_stateless(wanted) {
-            return Ok(self.begin(other, wanted, Start::Stateless));
+            return Ok(self.begin(colour.other(), wanted, Start::Stateless));
         }
         if child.runs() {
             return Ok(self.take_savepoint(colour, child));

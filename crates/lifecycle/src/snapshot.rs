@@ -7,6 +7,7 @@
 mod deletion;
 pub mod labels;
 pub mod request;
+pub mod step;
 pub mod world;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use self::request::{Request, Wanted};
+use self::step::Step;
 use self::world::{Job, Question, Target, World};
 use super::blocker::{Blocker, Reason};
 use super::error_document::{ErrorType, error_document, reason_of};
@@ -43,25 +45,6 @@ pub(super) const OVERDUE: SignedDuration = SignedDuration::from_mins(1);
 const INVALID: &str = "ValidationError";
 /// How soon to check a job that is in transition, in case no watch reports it.
 const PASSING_INTERVAL: Duration = Duration::from_secs(10);
-
-/// An idempotent effect of a plan.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Adds the finalizer, and sets these labels; `None` removes one.
-    Mark {
-        adds_finalizer: bool,
-        labels: Vec<(&'static str, Option<String>)>,
-    },
-    WriteStatus(Box<StateSnapshotStatus>),
-    Event(Event),
-    /// Sends the request. The trigger id is in the status already. A refusal is passed to [`refused`].
-    Trigger(Request),
-    /// Deletes the savepoint and verifies that it is gone. A failure is passed to [`not_disposed`].
-    Dispose {
-        path: String,
-    },
-    RemoveFinalizer,
-}
 
 /// Steps to take now, why, and when to look again.
 #[derive(Clone, Debug, PartialEq)]
@@ -495,11 +478,8 @@ impl<'w> Pass<'w> {
         let snapshot = if self.spec().savepoint.is_some() { "savepoint" } else { "checkpoint" };
         let name = self.world.name();
         let message = format!("the job `{job} ({kind})` of {snapshot} `{name}` {what}");
-        self.steps.push(Step::Event(Event::warning(
-            "SnapshotAbandoned",
-            Component::Snapshot,
-            message.clone(),
-        )));
+        let event = Event::warning("SnapshotAbandoned", Component::Snapshot, message.clone());
+        self.steps.push(Step::Event(event));
         self.status.state = SnapshotState::Abandoned;
         self.status.path = None;
         self.status.error = Some(message.clone());

@@ -186,6 +186,7 @@ pub(super) async fn answer<K: OperatedJob>(
     facts: &mut Facts,
 ) -> cluster::Result<()> {
     let job = || subject.job(context);
+    let trigger = async |kind| fact(of_job::trigger(&job(), kind).await);
     let (namespace, cluster) = (subject.namespace(), subject.cluster_name());
     match question {
         Question::Jobs => facts.jobs = fact(job().jobs().await),
@@ -199,12 +200,8 @@ pub(super) async fn answer<K: OperatedJob>(
             facts.resource_requirements = fact(job().resource_requirements().await);
         }
         Question::Snapshots => facts.snapshots = fact(of_job::snapshots(subject.resource, context)),
-        Question::Savepoint => {
-            facts.savepoint = fact(of_job::trigger(&job(), SnapshotKind::Savepoint).await);
-        }
-        Question::Checkpoint => {
-            facts.checkpoint = fact(of_job::trigger(&job(), SnapshotKind::Checkpoint).await);
-        }
+        Question::Savepoint => facts.savepoint = trigger(SnapshotKind::Savepoint).await,
+        Question::Checkpoint => facts.checkpoint = trigger(SnapshotKind::Checkpoint).await,
         Question::Verdict => {
             facts.verdict = Fact::Known(context.validators.ask(subject.judging()).await);
         }

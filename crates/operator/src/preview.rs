@@ -91,7 +91,7 @@ pub async fn of_snapshot(
     resource: FlinkStateSnapshot,
     context: &Context,
 ) -> Result<Preview, Error> {
-    use lifecycle::snapshot::Step;
+    use lifecycle::snapshot::step::Step;
     let (_, _, plan) = snapshot::plan(&resource, context).await?;
     let is_operation =
         |step: &&Step| !matches!(step, Step::WriteStatus(_) | Step::Event(_) | Step::Mark { .. });

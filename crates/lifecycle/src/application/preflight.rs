@@ -136,6 +136,13 @@ fn concerns_pods(diff: &SpecDiff) -> bool {
     diff.changes.iter().any(is_seen)
 }
 
+fn skipped(reason: &str) -> Event {
+    let message = format!(
+        "The new spec could not be tried before the upgrade, which continues anyway: {reason}"
+    );
+    Event::normal("PreflightSkipped", Component::Operator, message)
+}
+
 impl DeploymentPass<'_> {
     /// Tries a spec that will replace the running one, if it has something that a pod can try. Returns `None` once it
     /// has passed, the plan that waits for it, or why it would not start.
@@ -153,28 +160,17 @@ impl DeploymentPass<'_> {
         if note.as_ref() == Some(&passed) && !wanted.is_standby() {
             return Ok(Ok(None));
         }
-        let known = match self.world.preflight(&wanted)? {
-            Ok(known) => known,
-            Err(reason) => {
-                let because =
-                    format!("could not determine whether the new spec would start: {reason}");
-                return Err(Halt::cannot(because));
-            }
-        };
+        let known = self.world.preflight(&wanted)?.map_err(|reason| {
+            Halt::cannot(format!("could not determine whether the new spec would start: {reason}"))
+        })?;
         let has_pods = note.is_some() || !known.pods.is_empty();
         // Those of an earlier trial may be there until there are some of this one.
         let may_contend = wanted.is_standby() || note.is_some_and(|note| note.may_contend());
         let under_way = if may_contend { Trial::WarmingUp } else { Trial::UnderWay };
         let timeout = self.observe_config()?.get(&options::JOB_UPGRADE_PREFLIGHT_TIMEOUT)?;
         let verdict = judge(known, &wanted, self.world.now, timeout);
-        if let Verdict::Untried(reason) = &verdict
-            && !wanted.is_standby()
-        {
-            let message = format!(
-                "The new spec could not be tried before the upgrade, which continues anyway: \
-                 {reason}"
-            );
-            self.emit(Event::normal("PreflightSkipped", Component::Operator, message));
+        if let (Verdict::Untried(reason), false) = (&verdict, wanted.is_standby()) {
+            self.emit(skipped(reason));
         }
         let (because, pause) = match verdict {
             Verdict::Passed if wanted.is_standby() => {

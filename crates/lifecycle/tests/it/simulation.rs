@@ -2,8 +2,8 @@
 //!
 //! Every job counts records. What a checkpoint or a savepoint holds is durable. The laws: a stateful job never starts
 //! behind what is durable, there is never a second JobManager, a person is asked for the state only in doubt
-//! ([`uncertainty`]), a settled world is left alone, and when the faults stop the resource settles. A failing case prints its
-//! seed, which reproduces it.
+//! ([`uncertainty`]), a settled world is left alone, and when the faults stop the resource settles. A failing case prints
+//! its seed, which reproduces it.
 
 pub(super) mod session;
 pub(super) mod uncertainty;

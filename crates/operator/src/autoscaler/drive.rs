@@ -3,7 +3,6 @@
 //! A cycle runs beside the passes. It discards its result if the job changed meanwhile, if its book was closed, or if
 //! someone else wrote the stored data.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,6 +30,7 @@ use autoscaler::events::Event;
 use autoscaler::metric::REPORTED;
 use autoscaler::plugin::{Answers, Job};
 use autoscaler::quota::TaskManager;
+use autoscaler::scaling_history::Scaling;
 use autoscaler::settings::{Settings, rest_timeout};
 use autoscaler::state;
 use autoscaler::window::later;
@@ -166,16 +166,13 @@ impl<K: Scaled> Turn<K> {
         let flink = self.flink.as_ref().map_err(|reason| Failure::lasting(reason))?;
         let mut settings =
             Settings::read(&self.config).map_err(|error| Failure::lasting(&error.to_string()))?;
-        let rules = &context.scaling_rules;
-        rules.check(&settings).map_err(Failure::Lasting)?;
+        context.scaling_rules.check(&settings).map_err(Failure::Lasting)?;
         let now = Timestamp::now();
         let measuring = flink.measure(&self.job_id, &mut work.names);
         let measuring = context.autoscalers.stop.run_until_cancelled(measuring);
-        let measured = match tokio::time::timeout(MEASURING_MAX, measuring).await {
-            Ok(Some(measured)) => measured,
-            Ok(None) => return Err(Failure::Quiet("the operator stops".to_owned())),
-            Err(_) => return Err(Failure::lasting("measuring the job took longer than a minute")),
-        };
+        let measured = tokio::time::timeout(MEASURING_MAX, measuring).await;
+        let took_long = |_| Failure::lasting("measuring the job took longer than a minute");
+        let measured = measured.map_err(took_long)?.ok_or_else(stopped)?;
         let Measured { running_since, topology, reading } =
             measured.map_err(|error| self.unmeasured(&error, &settings, now))?;
         if work.is_new
@@ -209,10 +206,21 @@ impl<K: Scaled> Turn<K> {
             }),
         });
         let before = Arc::new(work.stored.state.clone());
+        let cycle = self.run_cycle(&before, &facts, interval, context).await?;
+        Ok(Made { now, before, cycle, facts })
+    }
+
+    /// Runs a cycle until all its questions are answered, and nobody else has taken the room that it needs.
+    async fn run_cycle(
+        &self,
+        before: &Arc<State>,
+        facts: &Arc<OwnedFacts>,
+        interval: Option<Duration>,
+        context: &Context,
+    ) -> Result<Cycle, Failure> {
         let (mut answers, deadline) = (Answers::new(), ScalingRules::deadline());
-        let stopped = || Failure::Quiet("the operator stops".to_owned());
         let mut tries = 0;
-        let cycle = loop {
+        loop {
             // The lock is not held while the cycle runs: every other cycle needs it.
             let capacity = {
                 let mut view = context.autoscalers.capacity.lock().await;
@@ -224,25 +232,24 @@ impl<K: Scaled> Turn<K> {
                 }
                 view.known.clone()
             };
-            let running = scaling_rules::run(&before, &facts, capacity.clone(), &mut answers);
+            let running = scaling_rules::run(before, facts, capacity.clone(), &mut answers);
             let cycle = running.await.map_err(Failure::Quiet)?;
             if let Outcome::Asks(question) = &cycle.outcome {
-                let asking = rules.answer(question, deadline);
+                let asking = context.scaling_rules.answer(question, deadline);
                 let answer = context.autoscalers.stop.run_until_cancelled(asking).await;
                 answers.insert(question.key(), answer.ok_or_else(stopped)?);
                 continue;
             }
-            let Some(left) = &cycle.capacity else { break cycle };
+            let Some(left) = &cycle.capacity else { return Ok(cycle) };
             if context.autoscalers.capacity.lock().await.take(capacity.as_ref(), left) {
-                break cycle;
+                return Ok(cycle);
             }
             tries += 1;
             if tries == TRIES_MAX {
                 let why = "other jobs keep taking room on the nodes while this one is decided";
                 return Err(Failure::Quiet(why.to_owned()));
             }
-        };
-        Ok(Made { now, before, cycle, facts })
+        }
     }
 
     /// Decides how much a missing metric means: just after a start, nothing.
@@ -262,8 +269,7 @@ impl<K: Scaled> Turn<K> {
 
     async fn finish(&self, made: Made, mut work: Work, context: &Context) {
         let Made { now, before, cycle, facts } = made;
-        let settings = &facts.settings;
-        let autoscalers = &context.autoscalers;
+        let (settings, autoscalers) = (&facts.settings, &context.autoscalers);
         let gate = autoscalers.with_same(&self.uid, self.number, |book| Arc::clone(&book.gate));
         let Some(gate) = gate else { return };
         let gate = gate.lock().await;
@@ -275,18 +281,8 @@ impl<K: Scaled> Turn<K> {
             tracing::debug!("the job changed while it was measured: nothing is decided");
             return;
         }
-        let Cycle {
-            state,
-            outcome,
-            evaluation,
-            decisions,
-            scalings,
-            excluded,
-            cost,
-            capacity: _,
-            events,
-            discarded,
-        } = cycle;
+        let Cycle { state, outcome, evaluation, decisions, scalings, excluded, cost, .. } = cycle;
+        let (events, discarded) = (cycle.events, cycle.discarded);
         if let Some(why) = discarded {
             tracing::debug!(?why, "earlier samples were discarded");
         }
@@ -298,9 +294,8 @@ impl<K: Scaled> Turn<K> {
             };
         }
         let is_decision = state.overrides != before.overrides || state.config != before.config;
-        let is_retained =
-            work.stored.kept.iter().all(|(key, value)| work.kept.data.get(key) == Some(value));
-        let is_due = !is_retained || state::is_due(&before, &state, work.stored_at, settings, now);
+        let is_same = work.stored.kept.iter().all(|(key, of)| work.kept.data.get(key) == Some(of));
+        let is_due = !is_same || state::is_due(&before, &state, work.stored_at, settings, now);
         work.stored.state = state;
         if is_due && let Err(error) = store(&mut work, now, context).await {
             // Whatever is stored now, it is read again.
@@ -310,10 +305,7 @@ impl<K: Scaled> Turn<K> {
         }
         let in_force = InForce {
             parallelism: work.stored.state.overrides.clone(),
-            unscaled: excluded
-                .difference(&settings.excluded_vertices)
-                .cloned()
-                .collect::<BTreeSet<_>>(),
+            unscaled: excluded.difference(&settings.excluded_vertices).cloned().collect(),
             config: work.stored.state.config.clone(),
         };
         autoscalers.with_same(&self.uid, self.number, |book| {
@@ -321,21 +313,14 @@ impl<K: Scaled> Turn<K> {
             book.work = Some(work);
         });
         drop(gate);
-        let ended = match &outcome {
-            Outcome::Scaled => Ended::Scaled,
-            other if other.is_balanced() => Ended::Balanced,
-            Outcome::Invalid(_) | Outcome::Unanswered(_) => Ended::Failed,
-            _ => Ended::Undecided,
-        };
-        let metrics = &context.metrics;
-        metrics.cycle_ended(&self.uid, ended, || evaluation.as_ref().map(figures));
-        let changes: Vec<String> =
-            scalings.iter().map(|(id, of)| format!("{id}: {} -> {}", of.current, of.new)).collect();
+        let shown = || evaluation.as_ref().map(figures);
+        context.metrics.cycle_ended(&self.uid, ended(&outcome), shown);
         if is_decision {
+            let change = |(id, of): (_, &Scaling)| format!("{id}: {} -> {}", of.current, of.new);
+            let changes: Vec<String> = scalings.iter().map(change).collect();
             tracing::info!(%outcome, changes = changes.join(", "), "the autoscaler decided");
         } else {
-            let judged = decisions.len();
-            tracing::debug!(%outcome, judged, "the autoscaler looked");
+            tracing::debug!(%outcome, judged = decisions.len(), "the autoscaler looked");
         }
         self.report_events(&events, now, context).await;
         if let Outcome::Invalid(_) | Outcome::Unanswered(_) = &outcome {
@@ -392,6 +377,20 @@ impl<K: Scaled> Turn<K> {
 }
 
 /// The result of a cycle.
+/// Returns how a cycle ended, for the metrics.
+fn ended(outcome: &Outcome) -> Ended {
+    match outcome {
+        Outcome::Scaled => Ended::Scaled,
+        other if other.is_balanced() => Ended::Balanced,
+        Outcome::Invalid(_) | Outcome::Unanswered(_) => Ended::Failed,
+        _ => Ended::Undecided,
+    }
+}
+
+fn stopped() -> Failure {
+    Failure::Quiet("the operator stops".to_owned())
+}
+
 struct Made {
     now: Timestamp,
     before: Arc<State>,

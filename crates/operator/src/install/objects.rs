@@ -403,6 +403,33 @@ impl Release<'_> {
         arguments.extend(of_webhook.iter().map(String::as_str));
         let of_dashboard = self.dashboard_arguments();
         arguments.extend(of_dashboard.iter().map(String::as_str));
+        ports.extend(self.webhook_port());
+        ports.extend(self.dashboard_port());
+        let mut container = json!({
+            "name": self.name(),
+            "image": image.reference(self.version),
+            "imagePullPolicy": image.pull_policy,
+            "args": arguments,
+            "env": self.environment(),
+            "ports": ports,
+            "livenessProbe": probe(&operator_health.liveness_probe, "/livez"),
+            "readinessProbe": probe(&operator_health.readiness_probe, "/readyz"),
+            "startupProbe": probe(&operator_health.startup_probe, "/startupz"),
+            "volumeMounts": self.volume_mounts(),
+        });
+        for (name, value) in [
+            ("envFrom", json!(operator_pod.env_from)),
+            ("resources", json!(operator_pod.resources)),
+            ("securityContext", json!(operator_security_context)),
+        ] {
+            if !is_empty(&value) {
+                container[name] = value;
+            }
+        }
+        container
+    }
+
+    fn volume_mounts(&self) -> Vec<Value> {
         let mut mounts = vec![
             json!({"name": "artifacts", "mountPath": ARTIFACTS}),
             json!({"name": "tmp", "mountPath": "/tmp"}),
@@ -419,30 +446,7 @@ impl Release<'_> {
             |path: &Value| further.iter().any(|mount| mount.get("mountPath") == Some(path));
         mounts.retain(|mount| !is_taken(&mount["mountPath"]));
         mounts.extend(further.iter().map(|it| json!(it)));
-        ports.extend(self.webhook_port());
-        ports.extend(self.dashboard_port());
-        let mut container = json!({
-            "name": self.name(),
-            "image": image.reference(self.version),
-            "imagePullPolicy": image.pull_policy,
-            "args": arguments,
-            "env": self.environment(),
-            "ports": ports,
-            "livenessProbe": probe(&operator_health.liveness_probe, "/livez"),
-            "readinessProbe": probe(&operator_health.readiness_probe, "/readyz"),
-            "startupProbe": probe(&operator_health.startup_probe, "/startupz"),
-            "volumeMounts": mounts,
-        });
-        for (name, value) in [
-            ("envFrom", json!(operator_pod.env_from)),
-            ("resources", json!(operator_pod.resources)),
-            ("securityContext", json!(operator_security_context)),
-        ] {
-            if !is_empty(&value) {
-                container[name] = value;
-            }
-        }
-        container
+        mounts
     }
 
     /// Returns `true` if the configuration has this option, which takes precedence over the Deployment.

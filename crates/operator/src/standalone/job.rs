@@ -22,6 +22,7 @@ use autoscaler::event_limiter::EventLimiter;
 use autoscaler::events::{Disabled, Event};
 use autoscaler::plugin;
 use autoscaler::quota::TaskManager;
+use autoscaler::scaling_history::Scaling;
 use autoscaler::settings::{Settings, rest_timeout, set_over};
 use autoscaler::state::{self, Stored, Written};
 use autoscaler::topology::{Topology, VertexId};
@@ -91,6 +92,10 @@ enum Failure {
     Lasting(String),
     /// The stored data must be read again.
     Store(store::Error),
+}
+
+fn stopped() -> Failure {
+    Failure::Quiet("the process stops".to_owned())
 }
 
 impl Failure {
@@ -341,11 +346,9 @@ impl Book {
     ) -> Result<(), Failure> {
         let measuring = client.measure(&self.job_id, &mut self.names);
         let measuring = shared.stop.run_until_cancelled(measuring);
-        let measured = match tokio::time::timeout(MEASURING_MAX, measuring).await {
-            Ok(Some(measured)) => measured,
-            Ok(None) => return Err(Failure::Quiet("the process stops".to_owned())),
-            Err(_) => return Err(Failure::lasting("measuring the job took longer than a minute")),
-        };
+        let measured = tokio::time::timeout(MEASURING_MAX, measuring).await;
+        let took_long = |_| Failure::lasting("measuring the job took longer than a minute");
+        let measured = measured.map_err(took_long)?.ok_or_else(stopped)?;
         let now = Timestamp::now();
         let Measured { running_since, topology, reading } =
             measured.map_err(|error| unmeasured(&error, job, settings, now))?;
@@ -379,9 +382,7 @@ impl Book {
         });
         let before = Arc::new(work.stored.state.clone());
         let making = shared.settings.rules.cycle(&before, &facts);
-        let Some(made) = shared.stop.run_until_cancelled(making).await else {
-            return Err(Failure::Quiet("the process stops".to_owned()));
-        };
+        let made = shared.stop.run_until_cancelled(making).await.ok_or_else(stopped)?;
         let Cycle { state, outcome, evaluation, scalings, events, discarded, .. } =
             made.map_err(Failure::Quiet)?;
         if let Some(why) = discarded {
@@ -391,37 +392,40 @@ impl Book {
         let is_due = !is_same || state::is_due(&before, &state, work.stored_at, settings, now);
         work.stored.state = state;
         if is_due {
-            let written = match heavy::lent(&mut work.stored, state::write).await {
-                Ok(written) => written,
-                Err(why) => {
-                    self.work = None;
-                    return Err(Failure::Quiet(why));
-                }
-            };
-            let Written { data, dropped_samples } = written.map_err(Failure::lasting)?;
-            if dropped_samples > 0 {
-                tracing::warn!(dropped_samples, "there was no room for the oldest samples");
-            }
-            let kept = Record { revision: work.kept.revision, data, ..Record::default() };
-            let written = shared.store.write(&self.key, &kept, now).await;
-            work.kept = Record { revision: written.map_err(Failure::Store)?, ..kept };
-            work.stored_at = Some(now);
+            self.store(now, shared).await?;
         }
         if outcome == Outcome::Scaled {
-            let changes =
-                scalings.iter().map(|(id, of)| format!("{id}: {} -> {}", of.current, of.new));
-            let changes: Vec<String> = changes.collect();
+            let change = |(id, of): (_, &Scaling)| format!("{id}: {} -> {}", of.current, of.new);
+            let changes: Vec<String> = scalings.iter().map(change).collect();
             let (cluster, job) = (&self.cluster, &self.job_id);
             tracing::info!(cluster, job, changes = changes.join(", "), "the autoscaler decided");
         }
         self.note(now, &facts.topology, outcome, evaluation);
         self.emit(&events, now);
-        match &self.seen.outcome {
-            Some(outcome @ (Outcome::Invalid(_) | Outcome::Unanswered(_))) => {
-                Err(Failure::lasting(outcome))
-            }
-            _ => Ok(()),
+        if let Some(failed @ (Outcome::Invalid(_) | Outcome::Unanswered(_))) = &self.seen.outcome {
+            return Err(Failure::lasting(failed));
         }
+        Ok(())
+    }
+
+    async fn store(&mut self, now: Timestamp, shared: &Shared) -> Result<(), Failure> {
+        let Some(work) = &mut self.work else { return Ok(()) };
+        let written = match heavy::lent(&mut work.stored, state::write).await {
+            Ok(written) => written,
+            Err(why) => {
+                self.work = None;
+                return Err(Failure::Quiet(why));
+            }
+        };
+        let Written { data, dropped_samples } = written.map_err(Failure::lasting)?;
+        if dropped_samples > 0 {
+            tracing::warn!(dropped_samples, "there was no room for the oldest samples");
+        }
+        let kept = Record { revision: work.kept.revision, data, ..Record::default() };
+        let written = shared.store.write(&self.key, &kept, now).await;
+        work.kept = Record { revision: written.map_err(Failure::Store)?, ..kept };
+        work.stored_at = Some(now);
+        Ok(())
     }
 
     fn note(

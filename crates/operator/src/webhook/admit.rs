@@ -228,14 +228,8 @@ pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answe
         Wanted::SessionJob(job, status) => {
             let last = status.reconciliation_status.last_reconciled_spec.as_deref();
             let last = last.and_then(|text| ReconciledJob::parse(text).ok());
-            let found = match session {
-                Fact::Known(found) => found.as_ref(),
-                Fact::NotAsked => None,
-                Fact::Unknown(reason) => {
-                    answer.warn_of_unknown("the session cluster", reason);
-                    None
-                }
-            };
+            answer.warn_if_unknown("the session cluster", session);
+            let found = if let Fact::Known(found) = session { found.as_ref() } else { None };
             let name = job.spec.deployment_name.as_deref().unwrap_or_default();
             answer.violations = session_job::validate(&SessionJobInput {
                 namespace,
@@ -249,14 +243,8 @@ pub fn judge(change: &Change, facts: &Facts, operator: &OperatorConfig) -> Answe
             answer.warn_of_options(&job.spec.flink_configuration);
         }
         Wanted::StateSnapshot(snapshot) => {
-            let has_target = match has_job {
-                Fact::Known(has_job) => *has_job,
-                Fact::NotAsked => false,
-                Fact::Unknown(reason) => {
-                    answer.warn_of_unknown("the job", reason);
-                    true
-                }
-            };
+            let may_be_there = answer.warn_if_unknown("the job", has_job);
+            let has_target = may_be_there || *has_job == Fact::Known(true);
             answer.violations = state_snapshot::validate(&StateSnapshotInput {
                 spec: &snapshot.spec,
                 state: snapshot.status.as_ref().map(|status| status.state),
@@ -292,10 +280,13 @@ impl Answer {
         self.warnings.extend(unknown.iter().map(ToString::to_string));
     }
 
-    fn warn_of_unknown(&mut self, what: &str, reason: &str) {
+    /// Warns of what could not be read; returns whether that is so.
+    fn warn_if_unknown<T>(&mut self, what: &str, fact: &Fact<T>) -> bool {
+        let Fact::Unknown(reason) = fact else { return false };
         self.warnings.push(format!(
             "{what} could not be looked up, so the operator will check what depends on it: {reason}"
         ));
+        true
     }
 
     fn take_in(&mut self, opinions: &[Opinion]) {
