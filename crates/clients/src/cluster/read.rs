@@ -38,12 +38,17 @@ impl<'a> From<Option<&'a str>> for Scope<'a> {
     }
 }
 
+/// A kind of objects in namespaces, read as a type.
+pub trait Kind: Namespaced + Clone + Debug + DeserializeOwned {}
+impl<K: Namespaced + Clone + Debug + DeserializeOwned> Kind for K {}
+
+/// A kind of objects in namespaces.
+pub trait Namespaced: Resource<DynamicType = (), Scope = NamespaceResourceScope> {}
+impl<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>> Namespaced for K {}
+
 impl Scope<'_> {
     /// Returns the API of the kind in this scope.
-    pub fn api<K>(self, client: &Client) -> Api<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
+    pub fn api<K: Namespaced>(self, client: &Client) -> Api<K> {
         match self {
             Self::Namespace(namespace) => Api::namespaced(client.clone(), namespace),
             Self::AllNamespaces => Api::all(client.clone()),
@@ -52,13 +57,7 @@ impl Scope<'_> {
 }
 
 /// Returns the object, or `None` if it does not exist.
-pub async fn get<K>(client: &Client, namespace: &str, name: &str) -> Result<Option<K>>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned,
-{
+pub async fn get<K: Kind>(client: &Client, namespace: &str, name: &str) -> Result<Option<K>> {
     match Api::<K>::namespaced(client.clone(), namespace).get(name).await.map_err(Error::from) {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_not_found() => Ok(None),
@@ -67,24 +66,18 @@ where
 }
 
 /// Returns all objects of the kind with these labels, page by page.
-pub async fn list<K>(
+pub async fn list<K: Kind>(
     client: &Client,
     scope: Scope<'_>,
     label_selector: Option<&str>,
-) -> Result<Vec<K>>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned,
-{
+) -> Result<Vec<K>> {
     list_pages(&scope.api(client), label_selector).await
 }
 
-async fn list_pages<K>(api: &Api<K>, label_selector: Option<&str>) -> Result<Vec<K>>
-where
-    K: Clone + Debug + DeserializeOwned,
-{
+async fn list_pages<K: Clone + Debug + DeserializeOwned>(
+    api: &Api<K>,
+    label_selector: Option<&str>,
+) -> Result<Vec<K>> {
     let mut params = ListParams::default().limit(PAGE_SIZE);
     if let Some(selector) = label_selector {
         params = params.labels(selector);
@@ -110,14 +103,11 @@ pub async fn get_value(client: &Client, id: &ObjectId) -> Result<Option<Value>> 
 }
 
 /// Returns all objects of the kind as stored.
-pub async fn list_values<K>(
+pub async fn list_values<K: Namespaced>(
     client: &Client,
     scope: Scope<'_>,
     label_selector: Option<&str>,
-) -> Result<Vec<Value>>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
+) -> Result<Vec<Value>> {
     let objects = list_pages(&dynamic_api::<K>(client, scope), label_selector).await?;
     let resource = ApiResource::erase::<K>(&());
     objects
@@ -154,13 +144,7 @@ where
 }
 
 /// Returns the names of all objects of the kind; reads only their metadata.
-pub async fn names<K>(client: &Client, scope: Scope<'_>) -> Result<Vec<String>>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned,
-{
+pub async fn names<K: Kind>(client: &Client, scope: Scope<'_>) -> Result<Vec<String>> {
     let api: Api<K> = scope.api(client);
     let mut params = ListParams::default().limit(PAGE_SIZE);
     let mut names = Vec::new();
@@ -175,13 +159,7 @@ where
 }
 
 /// Returns the namespaces that have an object of the kind with this name.
-pub async fn namespaces_with<K>(client: &Client, name: &str) -> Result<Vec<String>>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned,
-{
+pub async fn namespaces_with<K: Kind>(client: &Client, name: &str) -> Result<Vec<String>> {
     let params = ListParams::default().fields(&format!("metadata.name={name}")).limit(PAGE_SIZE);
     let found = Scope::AllNamespaces.api::<K>(client).list_metadata(&params).await?;
     Ok(found.items.into_iter().filter_map(|item| item.metadata.namespace).collect())
@@ -196,7 +174,7 @@ pub async fn for_each_page<K, T>(
     mut take: impl FnMut(Vec<T>) -> std::io::Result<()>,
 ) -> Result<std::io::Result<()>>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Namespaced,
     T: Clone + Debug + DeserializeOwned,
 {
     #[derive(serde::Deserialize)]
@@ -239,14 +217,11 @@ pub fn watch_value(
 }
 
 /// Watches all objects of the kind: the present ones first, then each change.
-pub fn watch_values<K>(
+pub fn watch_values<K: Namespaced>(
     client: &Client,
     scope: Scope<'_>,
     label_selector: Option<&str>,
-) -> impl Stream<Item = Result<Seen>> + use<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
+) -> impl Stream<Item = Result<Seen>> + use<K> {
     let mut config = watcher::Config::default().page_size(WATCHED_PAGE_SIZE);
     if let Some(selector) = label_selector {
         config = config.labels(selector);
@@ -309,10 +284,7 @@ pub enum Seen {
     Complete,
 }
 
-fn dynamic_api<K>(client: &Client, scope: Scope<'_>) -> Api<DynamicObject>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
+fn dynamic_api<K: Namespaced>(client: &Client, scope: Scope<'_>) -> Api<DynamicObject> {
     let resource = ApiResource::erase::<K>(&());
     match scope {
         Scope::Namespace(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
