@@ -150,13 +150,14 @@ fn figures() -> BTreeMap<String, usize> {
     figures
 }
 
-/// Returns the name and the sources' folder of each crate.
+/// Returns the name and the sources' folder of each crate but that of the tests' helpers.
 fn crates() -> Vec<(String, String)> {
     let mut all = vec![("cli".to_owned(), "src".to_owned())];
     for entry in fs::read_dir(path("crates")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         all.push((name.clone(), format!("crates/{name}/src")));
     }
+    all.retain(|(name, _)| name != "testing");
     all.sort();
     all
 }
