@@ -176,7 +176,7 @@ async fn operate(
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "operating {scope}");
     // Before the election, because every replica serves the webhook, not only the leader.
     let jurisdiction = choice.jurisdiction(&operator.base)?;
-    reload.emit(args.webhook.serve(&connection, reload.live(), jurisdiction).await?);
+    reload.set_webhook(args.webhook.serve(&connection, reload.live(), jurisdiction).await?);
     let counted = reporting.metrics.clone();
     let _console = args.dashboard.serve(&connection, reload.live(), choice.clone(), counted).await;
     let mut role = Role::Alone;

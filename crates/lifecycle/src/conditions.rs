@@ -1,5 +1,5 @@
 //! Conditions in addition to `Running`: each says what keeps a job from running, and is present only while it does. Those
-//! for tools that know nothing of Flink are in [`crate::standing`].
+//! for tools that know nothing of Flink are in [`crate::readiness`].
 //!
 //! The Java operator knows a single condition and replaces the whole list, so these disappear with the next status it
 //! writes.

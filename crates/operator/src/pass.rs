@@ -38,7 +38,7 @@ const RETRY_UNREACHABLE_MAX: Duration = Duration::from_secs(5);
 const AWAY: Duration = Duration::from_secs(2);
 
 /// Pause until a doubt is resolved.
-const SUSPECTED: Duration = Duration::from_millis(500);
+const SUSPECT_PAUSE: Duration = Duration::from_millis(500);
 
 /// Pause after a plan was carried out, until the status no longer shows what an earlier one stopped at.
 const CARRIED_OUT: Duration = Duration::from_millis(500);
@@ -108,7 +108,7 @@ async fn run_pass<K: Operated>(
     let uid = resource.uid().unwrap_or_default();
     if context.etcd_restores.is_suspect(&uid) {
         // It was listed in an earlier form than was known; the true form is being looked up.
-        return Ok(Some(SUSPECTED));
+        return Ok(Some(SUSPECT_PAUSE));
     }
     let is_cleanup = resource.meta().deletion_timestamp.is_some();
     context.metrics.pass_begins(&uid, is_cleanup, now());
@@ -124,7 +124,7 @@ async fn pass<K: Operated>(resource: &Guarded<K>, context: &Context) -> Result<A
     let newest = freshest(resource, context).await?;
     if context.etcd_restores.is_suspect(&resource.uid().unwrap_or_default()) {
         // The version that arrived meanwhile is an earlier form.
-        return Ok(Some(SUSPECTED));
+        return Ok(Some(SUSPECT_PAUSE));
     }
     match newest {
         Some(Ok(newest)) => {

@@ -30,7 +30,7 @@ pub use view::View;
 /// Maximum length of a cluster's URL, in bytes: with the id of a job it is a key of the store.
 pub const URL_BYTES_MAX: usize = 150;
 /// The stored data of a job is removed if it was not written for this long.
-const STORED: Duration = Duration::from_hours(30 * 24);
+const RETENTION: Duration = Duration::from_hours(30 * 24);
 /// Time between two checks for such jobs.
 const TRIM_INTERVAL: Duration = Duration::from_hours(1);
 
@@ -91,7 +91,7 @@ pub async fn run(
 /// Removes the data of jobs that have not been seen for long.
 async fn trim(shared: Arc<Shared>) {
     loop {
-        match shared.store.trim(earlier(Timestamp::now(), STORED)).await {
+        match shared.store.trim(earlier(Timestamp::now(), RETENTION)).await {
             Ok(removed) => {
                 for job in removed {
                     tracing::info!(job, "not seen for 30 days: its stored data was removed");

@@ -110,7 +110,7 @@ impl Reload {
     }
 
     /// Makes the webhook's reviews follow the files.
-    pub(super) fn emit(&mut self, webhook: Option<Arc<Webhook>>) {
+    pub(super) fn set_webhook(&mut self, webhook: Option<Arc<Webhook>>) {
         self.webhook = webhook;
     }
 

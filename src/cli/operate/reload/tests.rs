@@ -207,7 +207,7 @@ async fn one_that_stands_by_says_what_waits_and_judges_by_what_is_new() {
     let (client, _) = empty_cluster();
     let rules = reload.rules().unwrap();
     let webhook = Arc::new(Webhook::new(client, reload.live(), rules));
-    reload.emit(Some(Arc::clone(&webhook)));
+    reload.set_webhook(Some(Arc::clone(&webhook)));
     let is_allowed = async || {
         let review = serde_json::json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
